@@ -1,17 +1,17 @@
-//! `evictd-batch`: jobs, pod groups and queues.
+//! `evictd-batch`: the batch controllers, their webhook and command line.
 
 use clap::Parser;
-use evictd_batch_controller::cli::{Cli, Short};
+use evictd_batch_controller::cli::{Alias, Cli};
 use std::{env, path::Path, process::ExitCode};
 
 fn main() -> ExitCode {
-    let called = env::args_os().next().unwrap_or_default();
-    let done = if Short::is_called(Path::new(&called)) {
-        Short::parse().run()
+    let program = env::args_os().next().unwrap_or_default();
+    let result = if Alias::is_used(Path::new(&program)) {
+        Alias::parse().run()
     } else {
         evictd_command::parse::<Cli>().run()
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report("evictd-batch"),
     }

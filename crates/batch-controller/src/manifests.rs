@@ -1,8 +1,8 @@
-//! Manifests as text.
+//! The YAML text of manifests.
 
 use serde_json::Value;
 
-/// These objects as one YAML text, a document each; `command` is the one that prints it.
+/// Writes objects as one YAML text, with a document for each. `command` is the subcommand that prints the text.
 pub fn yaml(objects: &[Value], command: &str) -> Result<String, serde_saphyr::ser::Error> {
     let mut text = format!("# Generated: evictd-batch {command}\n");
     for object in objects {

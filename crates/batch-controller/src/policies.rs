@@ -1,22 +1,22 @@
-//! The API server's own admission policies, from the rules of `evictd_batch::admission` (S6-086).
+//! Admission policies that the API server enforces without the webhook, from the rules of `evictd_batch::admission` (S6-086).
 
 use evictd_batch::admission::rules::{Policy, policies};
 use serde_json::{Value, json};
 
-/// Each policy with the binding that puts it in force.
+/// Each policy with its binding.
 pub fn all() -> Vec<Value> {
-    let policies = policies();
-    let documents = policies.iter();
-    documents
-        .flat_map(|policy| [document(policy), binding(policy)])
+    policies()
+        .iter()
+        .flat_map(|policy| [object_of(policy), binding(policy)])
         .collect()
 }
 
-fn document(policy: &Policy) -> Value {
+fn object_of(policy: &Policy) -> Value {
     let rules = policy.rules.iter().map(
         |rule| json!({"expression": rule.expression, "message": rule.message, "reason": "Invalid"}),
     );
     let mut spec = json!({
+        // A rule that cannot be evaluated must not let an object pass.
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [{
             "apiGroups": [policy.group],
@@ -30,20 +30,21 @@ fn document(policy: &Policy) -> Value {
         spec["matchConditions"] = json!([{"name": name, "expression": expression}]);
     }
     if !policy.variables.is_empty() {
-        let variables = policy.variables.iter();
-        spec["variables"] = variables
+        spec["variables"] = policy
+            .variables
+            .iter()
             .map(|(name, expression)| json!({"name": name, "expression": expression}))
             .collect();
     }
-    described("ValidatingAdmissionPolicy", policy.name, &spec)
+    object("ValidatingAdmissionPolicy", policy.name, &spec)
 }
 
 fn binding(policy: &Policy) -> Value {
     let spec = json!({"policyName": policy.name, "validationActions": ["Deny"]});
-    described("ValidatingAdmissionPolicyBinding", policy.name, &spec)
+    object("ValidatingAdmissionPolicyBinding", policy.name, &spec)
 }
 
-fn described(kind: &str, name: &str, spec: &Value) -> Value {
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,

@@ -4,7 +4,7 @@
 use evictd_batch::admission::{
     Endpoint, Known, MOST_CONTAINERS, MOST_POLICIES, MOST_TASKS, MOST_VOLUMES, Settings,
 };
-use evictd_batch_controller::webhook::answer;
+use evictd_batch_controller::webhook;
 use serde_json::{Value, json};
 
 /// The packaged webhook has two threads and 512 MiB.
@@ -31,8 +31,8 @@ fn measured(endpoint: Endpoint, review: &str) -> (Value, u64) {
     let (known, settings) = (Known::default(), Settings::default());
     let mut text = String::new();
     let taken = allocation_counter::measure(|| {
-        let answered = answer(endpoint, review.as_bytes(), &known, &settings);
-        text = answered.unwrap().text;
+        let reviewed = webhook::review(endpoint, review.as_bytes(), &known, &settings);
+        text = reviewed.unwrap().text;
     });
     let mut answer: Value = serde_json::from_str(&text).unwrap();
     (answer["response"].take(), taken.bytes_max)
@@ -48,22 +48,22 @@ fn many(begin: &str, item: &str, end: &str) -> String {
 const META: &str = r#""metadata": {"name": "x", "namespace": "default"}"#;
 
 #[test]
-fn a_job_of_too_many_tasks_is_refused_before_it_is_read() {
+fn a_job_with_too_many_tasks_is_refused_before_it_is_parsed() {
     for count in [MOST_TASKS + 1, 120_000, 1_000_000] {
         let tasks = vec!["{}"; count].join(",");
         let job = format!(r#"{{{META}, "spec": {{"tasks": [{tasks}]}}}}"#);
         for endpoint in [Endpoint::JobsMutate, Endpoint::JobsValidate] {
             let (response, taken) = measured(endpoint, &review("CREATE", &job, "null"));
-            let told = &response["status"]["message"];
+            let message = &response["status"]["message"];
             let why = "the job has more than 1000 tasks, which is the most that is decided on";
-            assert_eq!(told, why);
+            assert_eq!(message, why);
             assert!(taken < 16 << 10, "{count} tasks take {taken} bytes");
         }
     }
 }
 
 #[test]
-fn no_object_takes_more_than_its_bound() {
+fn no_review_takes_more_memory_than_its_bound() {
     let job = |begin: &str, item: &str, end: &str| {
         many(
             &format!("{{{META}, \"spec\": {begin}"),
@@ -148,7 +148,7 @@ fn largest() -> Value {
 }
 
 #[test]
-fn the_largest_job_that_is_let_in_takes_less_than_its_bound_and_its_patch_names_fields() {
+fn the_largest_allowed_job_stays_below_its_bound_and_its_patch_names_fields() {
     let job = largest().to_string();
     assert!(job.len() < LARGEST);
     for endpoint in [Endpoint::JobsMutate, Endpoint::JobsValidate] {
@@ -169,7 +169,7 @@ fn the_largest_job_that_is_let_in_takes_less_than_its_bound_and_its_patch_names_
 }
 
 #[test]
-fn of_many_mistakes_ten_are_told() {
+fn a_verdict_lists_at_most_ten_mistakes() {
     let task =
         |index: usize| json!({"replicas": 1, "name": format!("T{index}{}", "<".repeat(300))});
     let job = json!({"metadata": {"name": "x"}, "spec": {"tasks": (0..1000).map(task).collect::<Vec<_>>()}});
@@ -184,7 +184,7 @@ fn of_many_mistakes_ten_are_told() {
 }
 
 #[test]
-fn a_job_that_is_larger_than_the_bound_can_still_be_labelled_and_deleted() {
+fn a_job_above_the_bound_can_still_be_labelled_and_deleted() {
     let tasks = vec!["{}"; 120_000].join(",");
     let job = |label: &str, queue: &str| {
         format!(

@@ -3,7 +3,7 @@
 use super::wire::{Job, Nodes, Queue, Task, Trace};
 use evictd_batch::session::{GROUP, TASK_SPEC};
 use evictd_batch::times;
-use evictd_batch::wire::{self, PodGroup, PodGroupSpec};
+use evictd_batch::wire::{self, PodGroup, PodGroupSpec, QueueState};
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Container, Metadata, Pod, PriorityClass, ResourceList, TextMap, Time};
 use evictd_pod::{Node, Quantity};
@@ -97,7 +97,7 @@ pub(super) fn queue(traced: &Queue) -> wire::Queue {
     queue.spec.capability = traced.capability.clone();
     queue.spec.guarantee.resource = traced.guarantee.clone();
     queue.spec.reclaimable = traced.reclaimable;
-    "Open".clone_into(&mut queue.status.state);
+    queue.status.state = QueueState::Open.into();
     queue
 }
 

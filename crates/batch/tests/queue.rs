@@ -6,8 +6,9 @@
 )]
 
 use evictd_batch::bus::Action;
-use evictd_batch::queue::{Procedure, State, Wanted, procedure};
+use evictd_batch::queue::{Procedure, Wanted, procedure};
 use evictd_batch::reconcile::QueueCase;
+use evictd_batch::wire::QueueState;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -88,7 +89,7 @@ fn s6_063_queues_and_groups_that_change_ask_for_a_synchronisation() {
     );
 }
 
-fn table(from: State, open: Procedure, close: Procedure, others: Procedure) {
+fn table(from: QueueState, open: Procedure, close: Procedure, others: Procedure) {
     assert_eq!(procedure(from, &Action::OpenQueue), open);
     assert_eq!(procedure(from, &Action::CloseQueue), close);
     for name in ["SyncQueue", "SyncJob", "AbortJob", "Dance"] {
@@ -96,17 +97,17 @@ fn table(from: State, open: Procedure, close: Procedure, others: Procedure) {
     }
 }
 
-fn sync(state: State) -> Procedure {
+fn sync(state: QueueState) -> Procedure {
     Procedure::Sync(Wanted::Just(state))
 }
 
 #[test]
 fn s6_064_an_open_queue_closes_and_stays_open_otherwise() {
     table(
-        State::Open,
-        sync(State::Open),
+        QueueState::Open,
+        sync(QueueState::Open),
         Procedure::Close,
-        sync(State::Open),
+        sync(QueueState::Open),
     );
     assert_eq!(state(&asked(tree(""), json!([]), "SyncQueue"), "q"), "Open");
 }
@@ -114,10 +115,10 @@ fn s6_064_an_open_queue_closes_and_stays_open_otherwise() {
 #[test]
 fn s6_065_a_closed_queue_opens_and_stays_closed_otherwise() {
     table(
-        State::Closed,
+        QueueState::Closed,
         Procedure::Open,
-        sync(State::Closed),
-        sync(State::Closed),
+        sync(QueueState::Closed),
+        sync(QueueState::Closed),
     );
     assert_eq!(
         state(&asked(tree("Closed"), json!([]), "OpenQueue"), "q"),
@@ -128,16 +129,16 @@ fn s6_065_a_closed_queue_opens_and_stays_closed_otherwise() {
 #[test]
 fn s6_066_a_closing_queue_is_closed_once_it_has_no_groups() {
     let closing = Procedure::Sync(Wanted::ClosedWhenEmpty);
-    table(State::Closing, Procedure::Open, closing, closing);
+    table(QueueState::Closing, Procedure::Open, closing, closing);
 }
 
 #[test]
 fn s6_067_an_unknown_state_stays_and_one_that_is_none_is_an_error() {
     table(
-        State::Unknown,
+        QueueState::Unknown,
         Procedure::Open,
         Procedure::Close,
-        sync(State::Unknown),
+        sync(QueueState::Unknown),
     );
     let answer = asked(tree("Strange"), json!([]), "SyncQueue");
     assert_eq!(answer["error"], "queue q state Strange is invalid");

@@ -191,7 +191,7 @@ impl Metadata {
 
     /// `namespace/name`, with `default` for an absent namespace.
     pub fn full_name(&self) -> String {
-        format!("{}/{}", self.namespace_or_default(), self.name)
+        full_name(self.namespace_or_default(), &self.name)
     }
 
     /// The key by which an object is known: its UID, or `namespace/name` in a file without UIDs. No UID contains a slash, so
@@ -212,6 +212,11 @@ impl Metadata {
             *self.uid == *key
         }
     }
+}
+
+/// `namespace/name`: the key of an object among those of its kind.
+pub fn full_name(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
 }
 
 /// One owner of an object.

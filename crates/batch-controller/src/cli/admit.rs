@@ -1,4 +1,4 @@
-//! `evictd-batch admit`: whether an object would be let in, and what it would get, without a cluster.
+//! `evictd-batch admit`: the decision of the webhook on one object, without a cluster.
 
 use super::compat::CompatArg;
 use clap::Args;
@@ -10,23 +10,23 @@ use std::path::PathBuf;
 const EXAMPLE: &str = r#"Example:
   evictd-batch admit question.json
 
-A file holds what the API server would send, and the other objects that count:
+The file holds the request of the API server, and the other objects that count:
   { "path": "/jobs/validate", "operation": "CREATE",
-    "object": { "kind": "Job", ... }, "oldObject": { what an UPDATE changes },
-    "name": "the queue that a DELETE is about",
+    "object": { "kind": "Job", ... }, "oldObject": { the object before an UPDATE },
+    "name": "the queue of a DELETE",
     "queues": [ all queues ], "namespaces": [ with their annotations ],
     "flags": { "max-queue-depth": 5, "enable-root-queue-protection": true,
                "enable-queue-allocated-pods-check": false } }
 
 Paths are /jobs, /queues, /pods and /podgroups, each with /mutate and /validate."#;
 
-/// Decides on one job, queue, pod group or pod as the webhook would.
+/// Decides on a job, queue, pod group or pod as the webhook does, without a cluster.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// What is asked, JSON or YAML; - is stdin.
+    /// The request, JSON or YAML; - is stdin.
     file: PathBuf,
-    /// Whose answer it is: ours names the fields that it fills in, Volcano's writes all tasks of a job back.
+    /// Whose patch is shown: evictd's names the fields that it sets, Volcano's replaces all tasks of a job.
     #[arg(long, value_enum, default_value_t = CompatArg::Evictd, value_name = "FORM")]
     form: CompatArg,
     #[command(flatten)]

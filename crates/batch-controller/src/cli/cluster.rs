@@ -1,4 +1,4 @@
-//! The objects of a cluster as the command line asks for them, and its refusals as failures with an exit code.
+//! Requests of the command line to the API server. Each error has its exit code.
 
 use super::kind::Kind;
 use anyhow::Context;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// The timeout of a request. A webhook that judges an object has 10 s for it, and may be called twice.
+/// The timeout of a request. The API server gives a webhook 10 s, and may call it twice.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize)]
@@ -18,7 +18,7 @@ struct Page<T> {
     items: Vec<T>,
 }
 
-/// One cluster. Each request is sent once.
+/// A cluster. Each request is sent once: a person can repeat the command.
 pub(super) struct Cluster {
     runtime: Runtime,
     actions: Actions,
@@ -34,17 +34,18 @@ impl Cluster {
         }
     }
 
-    /// One object.
     pub(super) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Value, Failure> {
         let path = kind.path_of(namespace, name)?;
-        let got = self.runtime.block_on(self.reader.get(&path));
-        let text = got.map_err(|error| refused(error, kind, "get", namespace))?;
+        let text = self
+            .runtime
+            .block_on(self.reader.get(&path))
+            .map_err(|error| failure(error, kind, "get", namespace))?;
         serde_json::from_str(&text)
             .with_context(|| format!("GET {path}"))
             .map_err(Failure::from)
     }
 
-    /// Every object of a namespace, or of the cluster, if `namespace` is empty.
+    /// Lists a namespace, or the whole cluster if `namespace` is empty.
     pub(super) fn list<T: DeserializeOwned>(
         &self,
         kind: &Kind,
@@ -55,7 +56,7 @@ impl Cluster {
         let mut all = Vec::new();
         loop {
             let page = self.runtime.block_on(pages.next());
-            let Some(page) = page.map_err(|error| refused(error, kind, "list", namespace))? else {
+            let Some(page) = page.map_err(|error| failure(error, kind, "list", namespace))? else {
                 return Ok(all);
             };
             let page: Page<T> =
@@ -64,7 +65,7 @@ impl Cluster {
         }
     }
 
-    /// The objects of a namespace that a field selector selects, a page of them at most.
+    /// The objects that a field selector matches, at most one page.
     pub(super) fn select<T: DeserializeOwned>(
         &self,
         kind: &Kind,
@@ -72,13 +73,15 @@ impl Cluster {
         fields: &str,
     ) -> Result<Vec<T>, Failure> {
         let path = format!("{}?limit=500&fieldSelector={fields}", kind.path(namespace)?);
-        let got = self.runtime.block_on(self.reader.get(&path));
-        let page = got.map_err(|error| refused(error, kind, "list", namespace))?;
+        let page = self
+            .runtime
+            .block_on(self.reader.get(&path))
+            .map_err(|error| failure(error, kind, "list", namespace))?;
         let page: Page<T> = serde_json::from_str(&page).with_context(|| format!("GET {path}"))?;
         Ok(page.items)
     }
 
-    /// Makes an object, and returns it as the server has it.
+    /// Creates an object. Returns it as it is stored.
     pub(super) fn create(
         &self,
         kind: &Kind,
@@ -89,7 +92,7 @@ impl Cluster {
         self.change(kind, "create", namespace, request, object)
     }
 
-    /// Merges `patch` into an object.
+    /// Applies a merge patch.
     pub(super) fn merge(
         &self,
         kind: &Kind,
@@ -101,7 +104,6 @@ impl Cluster {
         self.change(kind, "patch", namespace, request, patch)
     }
 
-    /// Deletes an object.
     pub(super) fn delete(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Failure> {
         let request = Request::delete(kind.path_of(namespace, name)?);
         let options = Value::Object(serde_json::Map::new());
@@ -125,24 +127,24 @@ impl Cluster {
             .header(http::header::CONTENT_TYPE, media_type)
             .body(body.to_string().into_bytes());
         let what = format!("{verb} {}", kind.word);
-        let done = self.actions.request(&what, TIMEOUT, request);
-        let done = self.runtime.block_on(done);
-        done.map_err(|error| refused(error, kind, verb, namespace))
+        self.runtime
+            .block_on(self.actions.request(&what, TIMEOUT, request))
+            .map_err(|error| failure(error, kind, verb, namespace))
     }
 }
 
-/// A refusal with its exit code: a right that is missing, an object that is wrong, or work that failed.
-fn refused(error: ApiError, kind: &Kind, verb: &'static str, namespace: &str) -> Failure {
+/// The exit code of an error: a missing right, an invalid object, or a failed request.
+fn failure(error: ApiError, kind: &Kind, verb: &'static str, namespace: &str) -> Failure {
     if matches!(error, ApiError::Forbidden { .. }) {
         return Failure::not_permitted(error);
     }
     let Some(status) = error.status() else {
         return error.into();
     };
-    let about = status.details.as_ref();
-    let is_about_an_object = about.is_some_and(|details| !details.name.is_empty());
+    let details = status.details.as_ref();
+    let names_an_object = details.is_some_and(|details| !details.name.is_empty());
     match status.code {
-        // A quota or a policy answers 403 as well, and there no role helps.
+        // Quotas and policies also answer 403. A role would not help there.
         403 if status.message.contains(&format!("cannot {verb} resource")) => {
             let namespace = Some(namespace.to_owned()).filter(|name| !name.is_empty());
             Failure::not_permitted(ApiError::Forbidden {
@@ -155,12 +157,12 @@ fn refused(error: ApiError, kind: &Kind, verb: &'static str, namespace: &str) ->
                 },
             })
         }
-        404 if !is_about_an_object && !status.message.contains("namespaces") => {
+        404 if !names_an_object && !status.message.contains("namespaces") => {
             let Kind { plural, group, .. } = kind;
-            let why = format!(
-                "the API server does not know {plural}.{group}: the custom resource definitions are not installed there"
+            let context = format!(
+                "the API server does not know {plural}.{group}: the custom resource definitions are not installed"
             );
-            anyhow::Error::new(error).context(why).into()
+            anyhow::Error::new(error).context(context).into()
         }
         400 | 422 => Failure::input(error),
         _ => error.into(),

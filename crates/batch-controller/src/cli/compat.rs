@@ -1,4 +1,4 @@
-//! `--form`: decide as evictd or exactly as Volcano.
+//! `--form`: the rules of evictd, or exactly those of Volcano.
 
 use clap::ValueEnum;
 use evictd_batch::compat::Compat;
@@ -6,9 +6,9 @@ use evictd_batch::compat::Compat;
 /// The value of `--form`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum CompatArg {
-    /// As evictd.
+    /// The rules of evictd.
     Evictd,
-    /// As Volcano, quirks included.
+    /// The rules of Volcano, including its bugs.
     Volcano,
 }
 

@@ -1,4 +1,4 @@
-//! The options that say which cluster is meant.
+//! The options of commands that access a cluster.
 
 use super::cluster::Cluster;
 use anyhow::anyhow;
@@ -8,13 +8,13 @@ use evictd_command::Failure;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// How the API server is found: Volcano's two options, and the kubeconfig's context.
+/// vcctl's two options, and the context of the kubeconfig.
 #[derive(Debug, Args)]
 pub(super) struct Connection {
-    /// The kubeconfig. Default: as kubectl, or this pod's service account.
+    /// The kubeconfig. Default: that of kubectl, or the service account of this pod.
     #[arg(short, long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context. Default: its current one.
+    /// The context of the kubeconfig. Default: the current one.
     #[arg(
         long,
         value_name = "NAME",
@@ -22,22 +22,25 @@ pub(super) struct Connection {
         hide_default_value = true
     )]
     context: String,
-    /// The address of the API server, in place of the kubeconfig's.
+    /// The address of the API server, instead of that in the kubeconfig.
     #[arg(short = 's', long, value_name = "URL")]
     master: Option<String>,
 }
 
 impl Connection {
-    /// Finds the server; nothing is sent yet.
+    /// Reads the credentials. Sends nothing yet.
     pub(super) fn open(&self) -> Result<Cluster, Failure> {
+        // A command sends one request at a time.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (actions, reader) = runtime.block_on(async {
             let access = self.access().await?;
             let reader = access.reader(super::cluster::TIMEOUT);
-            let both = access.actions().and_then(|actions| Ok((actions, reader?)));
-            both.map_err(Failure::input)
+            access
+                .actions()
+                .and_then(|actions| Ok((actions, reader?)))
+                .map_err(Failure::input)
         })?;
         Ok(Cluster::new(runtime, actions, reader))
     }
@@ -60,7 +63,7 @@ impl Connection {
             )));
         }
         let access = match found {
-            // Who names the server needs no kubeconfig.
+            // With --master no kubeconfig is needed.
             Err(ApiError::Unknown) => {
                 let cluster = json!({ "server": master });
                 Access::to_server("--master", &cluster, &Value::Null).await

@@ -1,7 +1,7 @@
-//! `evictd-batch controllers`: jobs and queues of a cluster.
+//! `evictd-batch controllers`: runs the controllers.
 
 use super::compat::CompatArg;
-use super::service::{Served, runtime};
+use super::credentials::{CredentialFlags, runtime};
 use crate::controllers::{RunError, Settings, run};
 use anyhow::anyhow;
 use clap::Args;
@@ -15,19 +15,19 @@ const EXAMPLE: &str = "Examples:
   evictd-batch controllers
   evictd-batch controllers --kubeconfig ~/.kube/config --leader-elect=false";
 
-/// Runs the controllers of jobs, queues and commands, in the place of Volcano's.
+/// Runs the controllers of jobs, queues and commands, instead of Volcano's.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    served: Served,
-    /// Decide as evictd, or exactly as Volcano.
+    credentials: CredentialFlags,
+    /// The rules of evictd, or exactly those of Volcano.
     #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
     form: CompatArg,
-    /// Schedulers whose plain pods get a PodGroup each, with --form volcano; may be given several times.
+    /// Bare pods of these schedulers get a PodGroup, with --form volcano. Can be repeated.
     #[arg(long, value_name = "NAME", default_values_t = ["volcano".to_owned()])]
     scheduler_name: Vec<String>,
-    /// How often a request that fails is tried before the job is terminated; a negative number: without end.
+    /// How often a failed request is retried before the job is terminated. A negative number means no limit.
     #[arg(
         long,
         value_name = "COUNT",
@@ -35,22 +35,22 @@ pub(super) struct Arguments {
         allow_negative_numbers = true
     )]
     max_requeue_num: i64,
-    /// Where metrics are served; empty: nowhere.
+    /// The address of the metrics. Empty means no metrics.
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     listen_address: String,
-    /// Where health is served; empty: nowhere.
+    /// The address of the health checks. Empty means no health checks.
     #[arg(long, value_name = "ADDRESS", default_value = ":11251")]
     healthz_address: String,
-    /// Whether one of several is elected to work. Never without it beside Volcano's own controllers.
+    /// Whether replicas elect a leader. Do not turn it off where Volcano's controllers run.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     leader_elect: bool,
     /// The namespace of the Lease.
     #[arg(long, value_name = "NAMESPACE", default_value = "volcano-system")]
     leader_elect_resource_namespace: String,
-    /// The name of the Lease; that of Volcano's controllers, so that never both work.
+    /// The name of the Lease. The default is that of Volcano's controllers, so that only one of both works.
     #[arg(long, value_name = "NAME", default_value = "vc-controller-manager")]
     leader_elect_resource_name: String,
-    /// Seconds that a Lease holds which is not renewed.
+    /// After so many seconds without a renewal another replica takes the Lease.
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
     leader_elect_lease_duration: u64,
     #[command(flatten)]
@@ -63,11 +63,11 @@ impl Arguments {
         let lease = Duration::from_secs(self.leader_elect_lease_duration);
         let settings = Settings {
             compat: self.form.compat(),
-            plain_pods_of: match self.form {
+            bare_pod_schedulers: match self.form {
                 CompatArg::Evictd => Vec::new(),
                 CompatArg::Volcano => self.scheduler_name,
             },
-            most_tries: u32::try_from(self.max_requeue_num).ok(),
+            max_requeues: u32::try_from(self.max_requeue_num).ok(),
             listen: address("--listen-address", &self.listen_address)?,
             healthz: address("--healthz-address", &self.healthz_address)?,
             lease: LeaseSettings {
@@ -75,18 +75,21 @@ impl Arguments {
                 namespace: self.leader_elect_resource_namespace,
                 name: self.leader_elect_resource_name,
                 lease_duration: lease,
+                // Close to the ratios of Volcano's defaults: 15 s, 10 s and 2 s.
                 renew_deadline: lease * 2 / 3,
                 retry_period: lease / 8,
                 memo: None,
             },
         };
-        let result = runtime()?.block_on(run(&self.served.into(), settings));
-        result.map_err(|error| match error {
-            RunError::Access(_) | RunError::Port(_) => Failure::input(error),
-            RunError::System(_) | RunError::LeaseLost | RunError::BesideVolcano(_) => {
-                Failure::from(error)
-            }
-        })
+        let credentials = self.credentials.into();
+        runtime()?
+            .block_on(run(&credentials, settings))
+            .map_err(|error| match error {
+                RunError::Access(_) | RunError::Port(_) => Failure::input(error),
+                RunError::System(_) | RunError::LeaseLost | RunError::BesideVolcano(_) => {
+                    Failure::from(error)
+                }
+            })
     }
 }
 
@@ -94,6 +97,7 @@ fn address(flag: &str, text: &str) -> Result<Option<ListenAddress>, Failure> {
     if text.is_empty() {
         return Ok(None);
     }
-    let parsed = text.parse().map(Some);
-    parsed.map_err(|error| Failure::Input(anyhow!("{flag} {text}: {error}")))
+    text.parse()
+        .map(Some)
+        .map_err(|error| Failure::Input(anyhow!("{flag} {text}: {error}")))
 }

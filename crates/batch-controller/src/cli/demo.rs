@@ -1,12 +1,12 @@
-//! `evictd-batch demo`: two queues and a gang, played on the sessions themselves.
+//! `evictd-batch demo`: two queues and two gangs, simulated with the sessions of the scheduler.
 
 mod picture;
-mod play;
+mod scenario;
 
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Frames, Output, View};
-use play::{Report, Scene};
+use scenario::{Report, Scene};
 use std::thread;
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ const EXAMPLE: &str = "Examples:
   evictd-batch demo
   evictd-batch demo -o json
 
-Two queues of equal weight share four nodes of four cores. Research fills all
-of them; then production brings a gang, for which reclaim takes as few pods as
-will do; and a gang whose pods fit on no node waits as a whole. No cluster is
-needed.
+Two queues of equal weight share four nodes of four cores. Queue research fills
+all of them. Then a gang arrives in queue production, and reclaim evicts no more
+pods than the gang needs. A second gang, whose pods fit on no node, waits as a
+whole. The demo needs no cluster.
 
-Exit codes: 0 what was expected happened, 1 otherwise, 2 bad usage";
+Exit codes: 0 the expected happened, 1 something else happened, 2 bad usage";
 
-/// How long each scene stays on a terminal.
-const SCENE: Duration = Duration::from_millis(600);
+/// How long a terminal shows a scene.
+const SCENE_DURATION: Duration = Duration::from_millis(600);
 
-/// Shows on a terminal how two queues share a cluster: reclaim, and gangs that start whole or wait.
+/// Shows how two queues share a cluster: reclaim, and gangs that start as a whole or wait.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -34,37 +34,42 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let played = play::play()?;
+        let recording = scenario::run()?;
         let frames = self.output.is_for_people().then(Frames::open).flatten();
-        let shown = frames.is_some();
+        let is_shown = frames.is_some();
         if let Some(frames) = frames {
-            show(frames, &played.scenes)?;
+            show(frames, &recording.scenes)?;
         }
-        self.output.print(&played.report, |report, view| {
-            let log = if shown { &[] } else { played.log() };
+        self.output.print(&recording.report, |report, view| {
+            // The last frame stays on the terminal, with its log.
+            let log = if is_shown { &[] } else { recording.log() };
             picture::summary(report, log, view)
         })?;
-        played.report.verdict()
+        recording.report.verdict()
     }
 }
 
-/// Draws one scene after the other, over it.
+/// Draws each scene over the previous one.
 fn show(mut frames: Frames, scenes: &[Scene]) -> Result<(), Failure> {
     for scene in scenes {
         frames.show(&picture::page(scene, View::of_stdout()))?;
-        thread::park_timeout(SCENE);
+        thread::park_timeout(SCENE_DURATION);
     }
     Ok(())
 }
 
 impl Report {
     fn verdict(&self) -> Result<(), Failure> {
-        let wrong = self.checks.iter().filter(|check| !check.holds);
-        let wrong: Vec<&str> = wrong.map(|check| check.what).collect();
-        if wrong.is_empty() {
+        let failed: Vec<&str> = self
+            .checks
+            .iter()
+            .filter(|check| !check.holds)
+            .map(|check| check.what)
+            .collect();
+        if failed.is_empty() {
             return Ok(());
         }
-        let told = wrong.join("; ");
-        Err(anyhow!("this was expected and did not happen: {told}").into())
+        let failed = failed.join("; ");
+        Err(anyhow!("this was expected and did not happen: {failed}").into())
     }
 }

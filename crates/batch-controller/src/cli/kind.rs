@@ -1,17 +1,16 @@
-//! The kinds of objects that the command line deals with, and where they are.
+//! The kinds that the command line reads and writes, with their paths.
 
 use anyhow::anyhow;
 use evictd_command::Failure;
 
-/// One kind of objects.
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) group: &'static str,
     version: &'static str,
     pub(super) plural: &'static str,
-    /// `kind` of an object.
+    /// The field `kind` of an object.
     pub(super) name: &'static str,
-    /// As in sentences.
+    /// The word for messages.
     pub(super) word: &'static str,
 }
 
@@ -39,7 +38,7 @@ pub(super) const POD_GROUPS: Kind = Kind {
     word: "pod group",
 };
 
-/// Kubernetes' own.
+/// Pod groups of Kubernetes itself.
 pub(super) const UPSTREAM_POD_GROUPS: Kind = Kind {
     group: "scheduling.k8s.io",
     version: "v1beta1",
@@ -185,7 +184,7 @@ pub(super) const DEVICE_CLASSES: Kind = Kind {
 };
 
 impl Kind {
-    /// As in an object: `batch.volcano.sh/v1alpha1`.
+    /// The field `apiVersion` of an object: `batch.volcano.sh/v1alpha1`.
     pub(super) fn api_version(&self) -> String {
         match self.group {
             "" => self.version.to_owned(),
@@ -193,7 +192,7 @@ impl Kind {
         }
     }
 
-    /// The path of all objects of a namespace; of the cluster, if `namespace` is empty.
+    /// The path of a namespace, or of the whole cluster if `namespace` is empty.
     pub(super) fn path(&self, namespace: &str) -> Result<String, Failure> {
         let Self { plural, .. } = self;
         let root = match self.group {
@@ -203,20 +202,20 @@ impl Kind {
         if namespace.is_empty() {
             return Ok(format!("{root}/{plural}"));
         }
-        is_name(namespace, "namespace")?;
+        check_name(namespace, "namespace")?;
         Ok(format!("{root}/namespaces/{namespace}/{plural}"))
     }
 
     /// The path of one object.
     pub(super) fn path_of(&self, namespace: &str, name: &str) -> Result<String, Failure> {
-        is_name(name, self.word)?;
+        check_name(name, self.word)?;
         Ok(format!("{}/{name}", self.path(namespace)?))
     }
 }
 
-/// Only what can be a name becomes a part of a path.
-fn is_name(name: &str, what: &str) -> Result<(), Failure> {
-    let allowed = |own: char| own.is_ascii_alphanumeric() || matches!(own, '-' | '.');
+/// Only valid names become parts of a path, so that an argument cannot name another path.
+fn check_name(name: &str, what: &str) -> Result<(), Failure> {
+    let allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '.');
     if name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(allowed) {
         return Ok(());
     }
@@ -225,10 +224,10 @@ fn is_name(name: &str, what: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The name that an option must give; the words are Volcano's.
-pub(super) fn required<'a>(name: &'a str, otherwise: &'static str) -> Result<&'a str, Failure> {
+/// The value of an option that must not be empty. The error has the words of Volcano.
+pub(super) fn required<'a>(name: &'a str, message: &'static str) -> Result<&'a str, Failure> {
     match name {
-        "" => Err(Failure::Input(anyhow!(otherwise))),
+        "" => Err(Failure::Input(anyhow!(message))),
         name => Ok(name),
     }
 }
@@ -238,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_become_parts_of_a_path() {
+    fn only_valid_names_become_parts_of_a_path() {
         let path = |namespace: &str, name: &str| JOBS.path_of(namespace, name);
         assert_eq!(
             path("shop", "a-1.b").unwrap(),

@@ -1,4 +1,4 @@
-//! `evictd-batch crds` and `evictd-batch policies`: what a cluster has to know of, as manifests.
+//! `evictd-batch crds` and `evictd-batch policies`: prints manifests for a cluster.
 
 use crate::{definitions, manifests, policies};
 use anyhow::Context;
@@ -6,7 +6,7 @@ use clap::Args;
 use evictd_command::{Failure, write_to_stdout};
 use serde_json::Value;
 
-/// Prints the definitions of jobs, pod groups, queues and commands. Volcano's own, where they are, are left as they are.
+/// Prints the custom resource definitions of jobs, pod groups, queues and commands. `kubectl create` leaves existing ones.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  evictd-batch crds | kubectl create -f -")]
 pub(super) struct Definitions {}
@@ -17,7 +17,7 @@ impl Definitions {
     }
 }
 
-/// Prints the rules that need no other object as admission policies, which the API server keeps without the webhook.
+/// Prints admission policies: the rules of the webhook that need no other object. The API server enforces them itself.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  evictd-batch policies | kubectl apply -f -")]
 pub(super) struct Policies {}

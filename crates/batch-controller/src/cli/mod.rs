@@ -1,34 +1,34 @@
-//! The command line: one file a subcommand.
+//! The command line, with a file for each subcommand.
 
 mod admit;
+mod aliases;
 mod cluster;
 mod compat;
 mod connection;
 mod controllers;
+mod create_command;
+mod credentials;
 mod demo;
-mod issue;
 mod job;
 mod kind;
 mod manifests;
 mod queue;
 mod reconcile;
-mod service;
-mod short;
 mod simulate;
 mod webhook;
 mod why;
 
-pub use short::Short;
+pub use aliases::Alias;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
 
 const FILES: [(&str, &str); 1] = [(
     "$KUBECONFIG, ~/.kube/config",
-    "Access to the cluster that --context names.",
+    "The credentials and the address of the cluster.",
 )];
 
-/// Jobs, pod groups and queues in Volcano's manner: what becomes of them, and why.
+/// Jobs, pod groups and queues of Volcano: controllers, webhook and command line.
 #[derive(Debug, Parser)]
 #[command(name = "evictd-batch", version, arg_required_else_help = true)]
 pub struct Cli {

@@ -1,4 +1,4 @@
-//! `evictd-batch reconcile`: what the controllers would do, on a file.
+//! `evictd-batch reconcile`: one step of the controllers on a file, without a cluster.
 
 use super::compat::CompatArg;
 use clap::Args;
@@ -15,7 +15,7 @@ const EXAMPLE: &str = r#"Examples:
   evictd-batch reconcile job.json
   evictd-batch reconcile queue.json -o json --form volcano
 
-A file holds a request to a job,
+The file holds a request to a job,
   { "job": { a Job }, "pods": [ its pods ], "podGroup": { its PodGroup },
     "queue": { its Queue }, "priorityClasses": [ ... ],
     "request": { "event": "PodFailed", "exitCode": 137, "taskName": "worker",
@@ -24,25 +24,25 @@ or to a queue:
   { "queues": [ Queues ], "podGroups": [ PodGroups ],
     "request": { "queueName": "research", "action": "CloseQueue" } }
 
-Instead of a request there can be a change: "handler" (addPod, updatePod,
-deletePod, updatePodGroup, updateJob; addQueue, updateQueue, deleteQueue,
-addPodGroup, updatePodGroup, deletePodGroup) with "old" and "new". The answer is
-then what it asks of the job or the queue."#;
+Instead of a request the file can hold a watch event: "handler" (addPod,
+updatePod, deletePod, updatePodGroup, updateJob; addQueue, updateQueue,
+deleteQueue, addPodGroup, updatePodGroup, deletePodGroup) with "old" and "new".
+The answer is then the requests that the event causes."#;
 
-/// Answers what becomes of a job or a queue, without a cluster: one request, or what one change asks for.
+/// Runs one step of the job or queue controller on a file: a request, or the requests that a watch event causes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The job or queues, what is around them, and what happens, JSON or YAML; - is stdin.
+    /// The objects, and a request or a watch event, JSON or YAML; - is stdin.
     file: PathBuf,
-    /// Decide as evictd, or exactly as Volcano.
+    /// The rules of evictd, or exactly those of Volcano.
     #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
     form: CompatArg,
     #[command(flatten)]
     output: Output,
 }
 
-/// What tells the two kinds of files apart.
+/// The fields that distinguish the two kinds of files.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Shape {
@@ -70,13 +70,13 @@ impl Arguments {
         }
         let case: JobCase = document.parse().map_err(Failure::input)?;
         let outcome = case
+            // The answer to a file must not depend on the time of day.
             .answer(self.form.compat(), Timestamp::UNIX_EPOCH)
             .map_err(unanswerable)?;
         self.output.print(&outcome, job_page)
     }
 }
 
-/// A list as people read it.
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
         "none".to_owned()
@@ -143,7 +143,7 @@ fn requests_page(requests: &[Value]) -> String {
         .iter()
         .map(|request| ("request", request.to_string()));
     match requests.len() {
-        0 => "nothing is asked".to_owned(),
+        0 => "no requests".to_owned(),
         _ => rows_page(&rows.collect::<Vec<_>>()),
     }
 }

@@ -1,4 +1,4 @@
-//! `evictd-batch simulate`: one session of the scheduler on a file, or jobs that arrive over time.
+//! `evictd-batch simulate`: one session of the scheduler on a file, or a trace of jobs that arrive over time.
 
 mod generate;
 mod page;
@@ -22,20 +22,20 @@ const EXAMPLE: &str = r#"Examples:
   evictd-batch simulate --trace trace.yaml --conf fifo.conf \
     --compare drf.conf --compare proportion.conf
 
-A file holds a scheduler configuration and what the cluster holds:
+The file holds the configuration of the scheduler and the objects of the cluster:
   { "conf": "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n",
     "nodes": [ Nodes ], "queues": [ Queues ], "podGroups": [ PodGroups ],
-    "pods": [ Pods, also those of other schedulers ],
+    "pods": [ Pods, including those of other schedulers ],
     "priorityClasses": [ PriorityClasses ],
     "upstreamPodGroups": [ PodGroups of scheduling.k8s.io/v1beta1 ],
     "workloads": [ Workloads of the same ] }
 
-Without conf the built-in one holds. Pods of the scheduler volcano whose annotation
-scheduling.k8s.io/group-name names a PodGroup are its tasks; so are those whose
-spec.schedulingGroup names one of scheduling.k8s.io. A configuration that
-cannot be used is the answer { "confError": ... }, with exit code 2.
+Without conf the built-in configuration applies. Pods of the scheduler volcano
+belong to the PodGroup in their annotation scheduling.k8s.io/group-name, or to the
+one of scheduling.k8s.io in spec.schedulingGroup. The answer to an invalid
+configuration is { "confError": ... }, with exit code 2.
 
-A trace holds nodes, queues and the jobs that come; times are in seconds:
+A trace holds nodes, queues and jobs. Times are in seconds:
   nodes:
   - {name: node, count: 8, allocatable: {cpu: 32, memory: 128Gi}}
   queues:
@@ -49,10 +49,10 @@ A trace holds nodes, queues and the jobs that come; times are in seconds:
     duration: 600            # of each pod
     tasks:
     - {name: worker, replicas: 4, minAvailable: 4, requests: {cpu: 8}}
-A queue can also have priority, deserved, capability, guarantee and reclaimable, a
-trace terminationSeconds: how long a pod that has to go still holds its room."#;
+A queue can also have priority, deserved, capability, guarantee and reclaimable. A
+trace can have terminationSeconds: how long an evicted pod still uses its node."#;
 
-/// Runs sessions of the scheduler without a cluster: one on a file, or as many as jobs need that arrive over time.
+/// Runs sessions of the scheduler without a cluster: one session on a file, or a trace of jobs that arrive over time.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -63,24 +63,24 @@ pub(super) struct Arguments {
     trace: trace::TraceArguments,
     #[command(flatten)]
     generate: generate::GenerateArguments,
-    /// Decide as evictd, or exactly as Volcano.
+    /// The rules of evictd, or exactly those of Volcano.
     #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
     form: CompatArg,
     #[command(flatten)]
     output: Output,
 }
 
-/// The answer where the configuration cannot be used.
+/// The answer to an invalid configuration.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Refused {
+struct InvalidConf {
     conf_error: String,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let compat = self.form.compat();
-        if self.generate.is_asked() {
+        if self.generate.is_requested() {
             return self.generate.run(self.output);
         }
         match &self.file {
@@ -91,6 +91,7 @@ impl Arguments {
 
     fn session(&self, file: &std::path::Path, compat: Compat) -> Result<(), Failure> {
         let document = Document::read(file, LARGE).map_err(Failure::input)?;
+        // Pods in files may lack the defaults of the API server, which sessions rely on.
         let mut objects: Objects = document.parse().map_err(Failure::input)?;
         objects
             .pods
@@ -98,7 +99,7 @@ impl Arguments {
             .for_each(evictd_pod::defaults::complete);
         let (outcome, warnings) = match simulate(&objects, &Setting::default(), compat) {
             Ok(answer) => answer,
-            Err(error) => return self.refuse(&document, &error),
+            Err(error) => return self.report_invalid_conf(&document, &error),
         };
         for warning in warnings {
             warn("evictd-batch", &warning);
@@ -106,13 +107,13 @@ impl Arguments {
         self.output.print(&outcome, page::page)
     }
 
-    /// The answer to a configuration that cannot be used. For people it stands on standard error.
-    fn refuse(&self, document: &Document, error: &ConfError) -> Result<(), Failure> {
+    /// Prints the answer to an invalid configuration. A table is for people, who read the error on stderr.
+    fn report_invalid_conf(&self, document: &Document, error: &ConfError) -> Result<(), Failure> {
         if !self.output.is_for_people() {
-            let refused = Refused {
+            let answer = InvalidConf {
                 conf_error: error.to_string(),
             };
-            self.output.print(&refused, |_, _| String::new())?;
+            self.output.print(&answer, |_, _| String::new())?;
         }
         let field = ("conf".to_owned(), error.to_string());
         Err(Failure::input(document.wrong_fields([field])))

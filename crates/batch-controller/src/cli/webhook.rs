@@ -1,8 +1,7 @@
-//! `evictd-batch webhook`: the admission webhook.
+//! `evictd-batch webhook`: runs the admission webhook.
 
-use super::service::{Served, runtime};
-use crate::webhook::process::{self, Options, RunError};
-use crate::webhook::{Limits, Source};
+use super::credentials::{CredentialFlags, runtime};
+use crate::webhook::{self, Limits, Options, RunError, Source};
 use anyhow::anyhow;
 use clap::{ArgAction, Args};
 use evictd_batch::admission::{Endpoint, Settings};
@@ -19,71 +18,71 @@ const EXAMPLE: &str = "Examples:
   evictd-batch webhook --tls-cert-file tls.crt --tls-private-key-file tls.key \\
     --ca-cert-file ca.crt --port 8443";
 
-/// Decides whether jobs, queues, pod groups and pods are let in, and what they get.
+/// Runs the admission webhook: it validates jobs, queues, pod groups and pods, and fills in defaults.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    served: Served,
-    /// Where reviews are taken.
+    credentials: CredentialFlags,
+    /// The address of the HTTPS server.
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
     listen_address: IpAddr,
-    /// The port of reviews.
+    /// The port of the HTTPS server.
     #[arg(long, value_name = "PORT", default_value_t = 8443)]
     port: u16,
-    /// The certificate, PEM. Without it one is made and kept in a Secret.
+    /// The serving certificate, PEM. Without it a certificate is generated and stored in a Secret.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
-    /// Its key, PEM.
+    /// The private key, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
-    /// Who signed it, PEM; it is written to the webhook configurations.
+    /// The certificate authority, PEM. It is written to the webhook configurations.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     ca_cert_file: Option<PathBuf>,
-    /// The Secret of the certificate.
+    /// The Secret with the certificate.
     #[arg(long, value_name = "NAME", default_value = "evictd-batch-webhook")]
     tls_secret: String,
-    /// The namespace of the Service and of the Secret. By default this pod's.
+    /// The namespace of the Service and of the Secret. Default: that of this pod.
     #[arg(long, value_name = "NAME")]
     webhook_namespace: Option<String>,
     /// The Service that the API server calls.
     #[arg(long, value_name = "NAME", default_value = "evictd-batch-webhook")]
     webhook_service_name: String,
-    /// The webhook configurations, of both kinds, that are told which certificate to trust.
+    /// The name of the webhook configurations, of both kinds, whose caBundle is kept up to date.
     #[arg(long, value_name = "NAME", default_value = "evictd-batch")]
     webhook_configuration: String,
-    /// What is decided, as paths separated by commas.
+    /// The paths that are served, separated by commas. Default: all.
     #[arg(long, value_name = "PATHS", value_delimiter = ',', value_parser = endpoint)]
     enabled_admission: Vec<Endpoint>,
-    /// Names of our scheduler; jobs that name none get the first. May be given several times.
+    /// The names of the batch scheduler. Jobs without a scheduler get the first one. Can be repeated.
     #[arg(
         long = "scheduler-name",
         value_name = "NAME",
         default_value = "volcano"
     )]
     scheduler_names: Vec<String>,
-    /// How deep a queue may be below the root.
+    /// The maximum depth of a queue below the root.
     #[arg(long, value_name = "N", default_value_t = 5)]
     max_queue_depth: usize,
-    /// Whether the resources of the root queue are fixed.
+    /// Whether updates of the resources of the root queue are denied.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     enable_root_queue_protection: bool,
-    /// Whether a queue with pods cannot be deleted.
+    /// Whether the deletion of a queue with pods is denied.
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     enable_queue_allocated_pods_check: bool,
-    /// Whether probes are answered over plain HTTP, too.
+    /// Whether there is a plain HTTP server for probes.
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     enable_healthz: bool,
-    /// Where they are.
+    /// The address of the plain HTTP server for probes.
     #[arg(long, value_name = "ADDRESS", default_value = ":11251")]
     healthz_address: ListenAddress,
-    /// How many requests are decided at a time.
+    /// The number of concurrent decisions.
     #[arg(long, value_name = "N", default_value_t = Limits::default().in_flight)]
     max_in_flight: usize,
-    /// How many seconds a request may take.
+    /// The timeout of a request in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().time.as_secs())]
     request_timeout: u64,
-    /// How many seconds requests have to end when the process is told to stop.
+    /// How many seconds a shutdown waits for requests in flight.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     graceful_shutdown_time: u64,
     #[command(flatten)]
@@ -95,15 +94,15 @@ fn endpoint(path: &str) -> Result<Endpoint, String> {
     Endpoint::at(path).ok_or_else(|| format!("the paths are {paths}"))
 }
 
-/// The namespace of this pod.
-const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// The file with the namespace of this pod.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.logging.start();
         let options = self.options()?;
         runtime()?
-            .block_on(process::run(options))
+            .block_on(webhook::run(options))
             .map_err(|error| match error {
                 RunError::Access(_) | RunError::Bind(_) => Failure::input(error),
                 RunError::System(_) => Failure::from(error),
@@ -131,7 +130,7 @@ impl Arguments {
             endpoints = Endpoint::ALL.to_vec();
         }
         Ok(Options {
-            credentials: self.served.into(),
+            credentials: self.credentials.into(),
             address: SocketAddr::new(self.listen_address, self.port).into(),
             health_address: self.enable_healthz.then_some(self.healthz_address),
             certificate,
@@ -145,21 +144,24 @@ impl Arguments {
                 ..Settings::default()
             },
             limits: Limits {
+                // With zero no request would ever be answered.
                 in_flight: self.max_in_flight.max(1),
                 time: Duration::from_secs(self.request_timeout.max(1)),
                 ..Limits::default()
             },
-            farewell: Duration::from_secs(self.graceful_shutdown_time),
+            shutdown_timeout: Duration::from_secs(self.graceful_shutdown_time),
         })
     }
 }
 
 fn namespace(given: Option<String>) -> Result<String, Failure> {
-    let own = || std::fs::read_to_string(OWN_NAMESPACE).ok();
-    let namespace = given.or_else(own).map(|name| name.trim().to_owned());
-    namespace.ok_or_else(|| {
-        Failure::Input(anyhow!(
-            "in which namespace is the Service? This is no pod: say so with --webhook-namespace, or give a certificate with --tls-cert-file"
-        ))
-    })
+    let of_pod = || std::fs::read_to_string(NAMESPACE_FILE).ok();
+    given
+        .or_else(of_pod)
+        .map(|name| name.trim().to_owned())
+        .ok_or_else(|| {
+            Failure::Input(anyhow!(
+                "the namespace of the Service is not known outside of a pod: set --webhook-namespace, or set a certificate with --tls-cert-file"
+            ))
+        })
 }

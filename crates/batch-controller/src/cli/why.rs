@@ -1,8 +1,8 @@
-//! `evictd-batch why`: why a job waits, and what would start it soonest.
+//! `evictd-batch why`: why a job waits, and the smallest change after which it would start.
 
 mod dump;
-mod gathered;
 mod live;
+mod objects;
 mod page;
 
 use super::compat::CompatArg;
@@ -14,7 +14,7 @@ use evictd_batch::session::Setting;
 use evictd_batch::why::{Answer, Case};
 use evictd_command::{Failure, Output, warn};
 use evictd_document::{Document, SMALL};
-use gathered::Gathered;
+use objects::ClusterObjects;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "Examples:
@@ -25,31 +25,31 @@ const EXAMPLE: &str = "Examples:
 podgroups.scheduling.volcano.sh -A -o json > cluster.json
   evictd-batch why train -n research --cluster cluster.json
 
-JOB is the name of a Job, a PodGroup, a pod, or of whoever owns pods. The file
-is such a list, or one for evictd-batch simulate.";
+JOB is the name of a Job, a PodGroup, a pod, or an owner of pods. The file holds a
+list as above, or a session as for evictd-batch simulate.";
 
-/// Why a job waits, was preempted or runs in part, and what would start it soonest
+/// Explains why a job waits, was preempted or runs in part, and what would start it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The job.
+    /// The name of the job.
     job: String,
-    /// Its namespace.
+    /// The namespace of the job.
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
-    /// A file in place of a cluster: a list of objects or a session, JSON or YAML; - is stdin.
+    /// A file instead of a cluster: a list of objects or a session, JSON or YAML; - is stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "master"])]
     cluster: Option<PathBuf>,
-    /// The scheduler's volcano-scheduler.conf. Default: the built-in one, or that of the session in the file.
+    /// The volcano-scheduler.conf of the scheduler. Default: that in the file, or the built-in one.
     #[arg(long, value_name = "FILE")]
     conf: Option<PathBuf>,
-    /// Decide as evictd, or exactly as Volcano.
+    /// The rules of evictd, or exactly those of Volcano.
     #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
     form: CompatArg,
-    /// `schedulerName` of the pods that sessions place.
+    /// The batch scheduler: `schedulerName` of its pods.
     #[arg(long, value_name = "NAME", default_value = "volcano")]
     scheduler_name: String,
-    /// The queue of jobs that name none.
+    /// The queue of jobs without a queue.
     #[arg(long, value_name = "NAME", default_value = "default")]
     default_queue: String,
     #[command(flatten)]
@@ -60,23 +60,23 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let gathered = match &self.cluster {
+        let cluster = match &self.cluster {
             Some(file) => dump::read(file)?,
             None => live::read(&self.connection, &self.namespace, &self.scheduler_name)?,
         };
-        let (conf, known) = self.conf(&gathered)?;
-        for warning in gathered.warnings.iter().chain(&conf.warnings) {
+        let (conf, is_given) = self.conf(&cluster)?;
+        for warning in cluster.warnings.iter().chain(&conf.warnings) {
             warn("evictd-batch", warning);
         }
-        let answer = self.answer(gathered, &conf)?;
+        let answer = self.answer(cluster, &conf)?;
         self.output
-            .print(&answer, |answer, view| page::page(answer, known, view))
+            .print(&answer, |answer, view| page::page(answer, is_given, view))
     }
 
-    /// The configuration, and whether it is known to be the scheduler's.
-    fn conf(&self, gathered: &Gathered) -> Result<(Conf, bool), Failure> {
+    /// The configuration, and whether it was given. If not, it may differ from that of the scheduler.
+    fn conf(&self, cluster: &ClusterObjects) -> Result<(Conf, bool), Failure> {
         let Some(file) = &self.conf else {
-            let text = &gathered.objects.conf;
+            let text = &cluster.objects.conf;
             let conf =
                 Conf::read(text).map_err(|error| Failure::Input(anyhow!("conf: {error}")))?;
             return Ok((conf, !text.trim().is_empty()));
@@ -87,14 +87,14 @@ impl Arguments {
         Ok((conf.map_err(Failure::Input)?, true))
     }
 
-    fn answer(&self, gathered: Gathered, conf: &Conf) -> Result<Answer, Failure> {
-        let Gathered {
+    fn answer(&self, cluster: ClusterObjects, conf: &Conf) -> Result<Answer, Failure> {
+        let ClusterObjects {
             cluster,
             objects,
             jobs,
             events,
             ..
-        } = gathered;
+        } = cluster;
         let compat = self.form.compat();
         let case = Case {
             cluster,

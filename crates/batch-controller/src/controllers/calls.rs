@@ -1,44 +1,66 @@
-//! The calls of rounds, carried out against the API server.
+//! Carries out the calls of jobs and queues against the API server.
 
-use super::keys;
+use super::ssh_keys;
 use evictd_batch::job::{Answer, Call, Creation, Done, Refusal, Resource};
 use evictd_batch::queue::{self, View};
 use evictd_batch::wire::{Job, TaskPod};
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
+use evictd_pod::wire::Metadata;
 use http::{Method, Request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Calls at a time; further ones wait. One that sends much counts as several.
-const AT_A_TIME: u32 = 64;
-/// Bytes of a call that counts as one.
-const BYTES_OF_TURN: usize = 256 << 10;
-/// Calls of one job at a time, so that each job has its turn soon, however many calls the others want.
-const OF_A_JOB: usize = 8;
-pub(super) const MERGE: &str = "application/merge-patch+json";
+/// The number of concurrent calls. A call with a large body counts as several.
+const MAX_IN_FLIGHT: u32 = 64;
+/// The size of a body that counts as one call.
+const BYTES_PER_PERMIT: usize = 256 << 10;
+/// The number of concurrent calls of one job, so that a job with few calls does not wait for jobs with thousands.
+const MAX_IN_FLIGHT_PER_JOB: usize = 8;
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
-const PLAIN: &str = "application/json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const JSON: &str = "application/json";
 
-/// Makes calls. Clones share the limit.
+/// A client for the calls of the controllers. Clones share the limit.
 #[derive(Clone)]
 pub(super) struct Calls {
     actions: Actions,
-    limit: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-/// The job that calls are made for.
+/// One object, and no other of the same name.
 #[derive(Debug, Clone)]
-pub(super) struct Owner {
+pub(super) struct ObjectId {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: String,
 }
 
-/// What is sent. A pod is put together once its turn has come.
+impl ObjectId {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            namespace: metadata.namespace_or_default().to_owned(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.to_string(),
+        }
+    }
+
+    fn path_of_job(&self) -> String {
+        job_path(&self.namespace, &self.name)
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The body of a request. A pod is built only once the call has its permits, because thousands may wait.
 pub(super) enum Body<'a> {
     Object(&'a Value),
     Pod(&'a Creation),
@@ -57,13 +79,14 @@ impl<'a> From<&'a Creation> for Body<'a> {
 }
 
 impl Body<'_> {
-    fn turns(&self) -> u32 {
+    fn permits(&self) -> u32 {
         let bytes = match self {
             Self::Object(_) => 0,
             Self::Pod(pod) => pod.least_bytes(),
         };
-        let more = u32::try_from(bytes / BYTES_OF_TURN).unwrap_or(AT_A_TIME);
-        more.saturating_add(1).min(AT_A_TIME)
+        let more = u32::try_from(bytes / BYTES_PER_PERMIT).unwrap_or(MAX_IN_FLIGHT);
+        // More than all permits would wait for ever.
+        more.saturating_add(1).min(MAX_IN_FLIGHT)
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -81,6 +104,7 @@ pub(super) fn refusal(error: &ApiError) -> Refusal {
     };
     match (status.code, status.reason.as_str()) {
         (404, _) => Refusal::NotFound,
+        // A 409 is also the answer to a conflict, which is retried.
         (409, "AlreadyExists") => Refusal::AlreadyExists,
         _ => Refusal::Other(error.to_string()),
     }
@@ -90,132 +114,123 @@ impl Calls {
     pub(super) fn new(actions: Actions) -> Self {
         Self {
             actions,
-            limit: Arc::new(Semaphore::new(AT_A_TIME as usize)),
+            permits: Arc::new(Semaphore::new(MAX_IN_FLIGHT as usize)),
         }
     }
 
-    /// Makes a request of this content type; the body may be null.
-    async fn ask<T: DeserializeOwned>(
+    /// Sends a request. A null body is sent as none.
+    async fn request<T: DeserializeOwned>(
         &self,
         method: Method,
         path: String,
-        kind: &'static str,
+        content_type: &'static str,
         body: impl Into<Body<'_>>,
     ) -> Result<T, ApiError> {
         let body = body.into();
         // The semaphore is never closed.
-        let _turn = self.limit.acquire_many(body.turns()).await;
+        let _permits = self.permits.acquire_many(body.permits()).await;
         let what = format!("{method} {path}");
-        let body = body.bytes();
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(http::header::CONTENT_TYPE, kind)
-            .body(body);
+            .header(http::header::CONTENT_TYPE, content_type)
+            .body(body.bytes());
         self.actions.request(&what, CALL_TIMEOUT, request).await
     }
 
-    /// A patch of this content type.
     pub(super) async fn patch<T: DeserializeOwned>(
         &self,
         path: String,
-        kind: &'static str,
+        content_type: &'static str,
         body: &Value,
     ) -> Result<T, ApiError> {
         let path = format!("{path}?fieldManager={FIELD_MANAGER}");
-        self.ask(Method::PATCH, path, kind, body).await
+        self.request(Method::PATCH, path, content_type, body).await
     }
 
-    /// Makes an object in this collection.
+    /// Creates an object in the collection at this path.
     pub(super) async fn create<'b, T: DeserializeOwned>(
         &self,
         path: String,
         body: impl Into<Body<'b>>,
     ) -> Result<T, ApiError> {
         let path = format!("{path}?fieldManager={FIELD_MANAGER}");
-        self.ask(Method::POST, path, PLAIN, body).await
+        self.request(Method::POST, path, JSON, body).await
     }
 
-    /// Reads an object.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ApiError> {
-        self.ask(Method::GET, path, PLAIN, &Value::Null).await
+        self.request(Method::GET, path, JSON, &Value::Null).await
     }
 
-    /// Deletes an object.
-    pub(super) async fn delete(&self, path: String, body: &Value) -> Result<(), ApiError> {
-        let deleted: Result<Value, _> = self.ask(Method::DELETE, path, PLAIN, body).await;
+    pub(super) async fn delete(&self, path: String, options: &Value) -> Result<(), ApiError> {
+        let deleted: Result<Value, _> = self.request(Method::DELETE, path, JSON, options).await;
         deleted.map(|_| ())
     }
 
-    /// Makes the calls of one step, a few at once; the answers are in the order of the calls.
-    pub(super) async fn make(&self, owner: Owner, calls: Vec<Call>) -> Vec<Answer> {
-        // A task that is lost, lost its call with it.
+    /// Carries out the calls of one step, some at a time. The answers are in the order of the calls.
+    pub(super) async fn carry_out(&self, job: ObjectId, calls: Vec<Call>) -> Vec<Answer> {
+        // The answer to a call whose task has panicked.
         let lost = || Err(Refusal::Other("the call was lost".to_owned()));
         let mut answers: Vec<Answer> = (0..calls.len()).map(|_| lost()).collect();
         let mut waiting = calls.into_iter().enumerate();
         let mut running = JoinSet::new();
         loop {
-            while running.len() < OF_A_JOB
+            while running.len() < MAX_IN_FLIGHT_PER_JOB
                 && let Some((index, call)) = waiting.next()
             {
-                let (own, owner) = (self.clone(), owner.clone());
-                running.spawn(async move { (index, own.one(&owner, call).await) });
+                let (client, job) = (self.clone(), job.clone());
+                running.spawn(async move { (index, client.call(&job, call).await) });
             }
             let Some(done) = running.join_next().await else {
                 return answers;
             };
             if let Ok((index, answer)) = done
-                && let Some(place) = answers.get_mut(index)
+                && let Some(entry) = answers.get_mut(index)
             {
-                *place = answer;
+                *entry = answer;
             }
         }
     }
 
-    async fn one(&self, owner: &Owner, call: Call) -> Answer {
+    async fn call(&self, job: &ObjectId, call: Call) -> Answer {
         match call {
             Call::CreateObject { resource, object } => {
-                self.create_object(owner, resource, &object).await
+                self.create_object(job, resource, &object).await
             }
             Call::ApplyObject { resource, object } => {
-                self.apply_object(owner, resource, &object).await
+                self.apply_object(job, resource, &object).await
             }
             Call::MakeKeys => {
-                let comment = format!("{}/{}", owner.namespace, owner.name);
-                let keys = keys::new(&comment);
+                let keys = ssh_keys::generate(&job.to_string());
                 keys.map(Done::Keys)
                     .map_err(|error| Refusal::Other(error.to_string()))
             }
-            call => self
-                .plain(owner, call)
-                .await
-                .map_err(|error| refusal(&error)),
+            call => self.write(job, call).await.map_err(|error| refusal(&error)),
         }
     }
 
-    async fn plain(&self, owner: &Owner, call: Call) -> Result<Done, ApiError> {
-        let Owner {
-            namespace, name, ..
-        } = owner;
+    async fn write(&self, job: &ObjectId, call: Call) -> Result<Done, ApiError> {
+        let namespace = &job.namespace;
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
-        let job = format!("/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}");
-        let groups =
-            format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups");
+        let job = job.path_of_job();
+        let groups = pod_groups_path(namespace);
         match call {
             Call::MarkPod { name, annotations } => {
                 let patch = json!({"metadata": {"annotations": annotations}});
-                self.patch::<Value>(format!("{pods}/{name}"), MERGE, &patch)
+                self.patch::<Value>(format!("{pods}/{name}"), MERGE_PATCH, &patch)
                     .await?;
             }
             Call::DeletePod { name, uid } => {
                 self.delete_pod(format!("{pods}/{name}"), &uid).await?;
             }
             Call::CreatePod { pod } => {
-                let made: TaskPod = self.create(pods, &pod).await?;
-                return Ok(Done::Pod(Box::new(made)));
+                let created: TaskPod = self.create(pods, &pod).await?;
+                return Ok(Done::Pod(Box::new(created)));
             }
             Call::WriteStatus { patch } => {
-                let stored: Job = self.patch(format!("{job}/status"), MERGE, &patch).await?;
+                let stored: Job = self
+                    .patch(format!("{job}/status"), MERGE_PATCH, &patch)
+                    .await?;
                 return Ok(Done::Job(Box::new(stored)));
             }
             Call::PatchJob { patch } => {
@@ -226,7 +241,7 @@ impl Calls {
                 self.create::<Value>(groups, &group).await?;
             }
             Call::UpdatePodGroup { name, patch } => {
-                self.patch::<Value>(format!("{groups}/{name}"), MERGE, &patch)
+                self.patch::<Value>(format!("{groups}/{name}"), MERGE_PATCH, &patch)
                     .await?;
             }
             Call::DeletePodGroup { name } => {
@@ -237,29 +252,29 @@ impl Calls {
                 let path = format!("{}/{name}", path(resource, namespace));
                 self.delete(path, &Value::Null).await?;
             }
-            // Above.
+            // `call` handles them.
             Call::CreateObject { .. } | Call::ApplyObject { .. } | Call::MakeKeys => {}
         }
         Ok(Done::Nothing)
     }
 
-    /// A pod of another UID stays: the one that is meant is gone then.
+    /// Deletes this pod only. If another one has its name, this one is deleted already.
     async fn delete_pod(&self, path: String, uid: &str) -> Result<(), ApiError> {
         let options = json!({"preconditions": {"uid": uid}});
-        let another = |error: &ApiError| error.status().is_some_and(|status| status.code == 409);
         match self.delete(path, &options).await {
-            Err(error) if another(&error) => Ok(()),
+            Err(error) if is_conflict(&error) => Ok(()),
             deleted => deleted,
         }
     }
 
-    /// One that is there already is as good if it belongs to the job. One of a job before, which is being deleted, is not.
-    async fn create_object(&self, owner: &Owner, resource: Resource, object: &Value) -> Answer {
-        let path = path(resource, &owner.namespace);
+    /// Creates an object of the job. An existing object of the job is a success. An object of an earlier job of the same name
+    /// is not: the garbage collector of Kubernetes will delete it.
+    async fn create_object(&self, job: &ObjectId, resource: Resource, object: &Value) -> Answer {
+        let path = path(resource, &job.namespace);
         match self.create::<Value>(path.clone(), object).await {
             Ok(_) => Ok(Done::Nothing),
             Err(error) if refusal(&error) == Refusal::AlreadyExists => {
-                self.check_owner(owner, resource, path, object).await
+                self.check_owner(job, resource, path, object).await
             }
             Err(error) => Err(refusal(&error)),
         }
@@ -267,17 +282,19 @@ impl Calls {
 
     async fn check_owner(
         &self,
-        owner: &Owner,
+        job: &ObjectId,
         resource: Resource,
         path: String,
         object: &Value,
     ) -> Answer {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let there = self.get::<Value>(format!("{path}/{name}")).await;
-        let there = there.map_err(|error| refusal(&error))?;
-        let owners = there["metadata"]["ownerReferences"].as_array();
-        let ours = |reference: &Value| reference["uid"] == owner.uid.as_str();
-        if owners.is_some_and(|owners| owners.iter().any(ours)) {
+        let existing: Value = self
+            .get(format!("{path}/{name}"))
+            .await
+            .map_err(|error| refusal(&error))?;
+        let owners = existing["metadata"]["ownerReferences"].as_array();
+        let is_job = |owner: &Value| owner["uid"] == job.uid.as_str();
+        if owners.is_some_and(|owners| owners.iter().any(is_job)) {
             return Ok(Done::Nothing);
         }
         let kind = resource.kind();
@@ -286,26 +303,25 @@ impl Calls {
         )))
     }
 
-    async fn apply_object(&self, owner: &Owner, resource: Resource, object: &Value) -> Answer {
-        let path = path(resource, &owner.namespace);
+    async fn apply_object(&self, job: &ObjectId, resource: Resource, object: &Value) -> Answer {
+        let path = path(resource, &job.namespace);
         match self.create::<Value>(path.clone(), object).await {
             Ok(_) => return Ok(Done::Nothing),
             Err(error) if refusal(&error) == Refusal::AlreadyExists => {}
             Err(error) => return Err(refusal(&error)),
         }
-        self.check_owner(owner, resource, path.clone(), object)
+        // A patch must not overwrite the object of somebody else.
+        self.check_owner(job, resource, path.clone(), object)
             .await?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let data = json!({"data": object["data"]});
-        let patched = self
-            .patch::<Value>(format!("{path}/{name}"), MERGE, &data)
-            .await;
-        patched
+        self.patch::<Value>(format!("{path}/{name}"), MERGE_PATCH, &data)
+            .await
             .map(|_| Done::Nothing)
             .map_err(|error| refusal(&error))
     }
 
-    /// A pod; `None` if there is none of this name.
+    /// Returns `None` if there is no pod of this name.
     pub(super) async fn pod(
         &self,
         namespace: &str,
@@ -315,10 +331,9 @@ impl Calls {
         self.find(path).await
     }
 
-    /// A job; `None` if there is none of this name.
+    /// Returns `None` if there is no job of this name.
     pub(super) async fn job(&self, namespace: &str, name: &str) -> Result<Option<Job>, ApiError> {
-        let path = format!("/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}");
-        self.find(path).await
+        self.find(job_path(namespace, name)).await
     }
 
     async fn find<T: DeserializeOwned>(&self, path: String) -> Result<Option<T>, ApiError> {
@@ -329,38 +344,29 @@ impl Calls {
         }
     }
 
-    /// Deletes this very job, after all that belongs to it (S6-054).
-    pub(super) async fn delete_job(&self, owner: &Owner) -> Result<(), ApiError> {
-        let Owner {
-            namespace,
-            name,
-            uid,
-        } = owner;
-        let path = format!("/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}");
-        let options = json!({"propagationPolicy": "Foreground", "preconditions": {"uid": uid}});
-        self.delete(path, &options).await
+    /// Deletes a job after its dependents (S6-054), unless another job has its name.
+    pub(super) async fn delete_job(&self, job: &ObjectId) -> Result<(), ApiError> {
+        let options = json!({"propagationPolicy": "Foreground", "preconditions": {"uid": job.uid}});
+        self.delete(job.path_of_job(), &options).await
     }
 
-    /// Deletes this very Command (S6-012).
-    pub(super) async fn delete_command(&self, owner: &Owner) -> Result<(), Refusal> {
-        let Owner {
+    /// Deletes a Command (S6-012). If another one has its name, this one is deleted already.
+    pub(super) async fn delete_command(&self, command: &ObjectId) -> Result<(), Refusal> {
+        let ObjectId {
             namespace,
             name,
             uid,
-        } = owner;
+        } = command;
         let path = format!("/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands/{name}");
         let options = json!({"preconditions": {"uid": uid}});
         match self.delete(path, &options).await {
             Ok(()) => Ok(()),
-            // Another one of the name: this one is gone.
-            Err(error) if error.status().is_some_and(|status| status.code == 409) => {
-                Err(Refusal::NotFound)
-            }
+            Err(error) if is_conflict(&error) => Err(Refusal::NotFound),
             Err(error) => Err(refusal(&error)),
         }
     }
 
-    /// Makes the call of a queue's round.
+    /// Carries out the call of a queue's step.
     pub(super) async fn queue(&self, call: queue::Call) -> queue::Answer {
         let path = |queue: &str| format!("/apis/scheduling.volcano.sh/v1beta1/queues/{queue}");
         let stored: Result<View, ApiError> = match &call {
@@ -372,19 +378,32 @@ impl Calls {
                     "metadata": {"name": queue},
                     "status": {"state": state.as_str()},
                 });
-                // The field may have had another owner before.
+                // Another field manager may own the field, such as Volcano's controller.
                 let path = format!(
                     "{}/status?fieldManager={FIELD_MANAGER}&force=true",
                     path(queue)
                 );
-                self.ask(Method::PATCH, path, APPLY, &applied).await
+                self.request(Method::PATCH, path, APPLY_PATCH, &applied)
+                    .await
             }
         };
         stored.map(Arc::new).map_err(|error| error.to_string())
     }
 }
 
-/// Where the objects of a resource are.
+fn is_conflict(error: &ApiError) -> bool {
+    error.status().is_some_and(|status| status.code == 409)
+}
+
+fn job_path(namespace: &str, name: &str) -> String {
+    format!("/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/{name}")
+}
+
+pub(super) fn pod_groups_path(namespace: &str) -> String {
+    format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
+}
+
+/// The path of the collection.
 fn path(resource: Resource, namespace: &str) -> String {
     let plural = match resource {
         Resource::ConfigMap => "configmaps",
@@ -411,8 +430,8 @@ mod tests {
     use std::time::Duration;
     use tower::service_fn;
 
-    fn owner(namespace: &str) -> Owner {
-        Owner {
+    fn job(namespace: &str) -> ObjectId {
+        ObjectId {
             namespace: namespace.to_owned(),
             name: "train".to_owned(),
             uid: String::new(),
@@ -427,14 +446,14 @@ mod tests {
         calls.collect()
     }
 
-    /// A server that takes a while for each call.
     #[tokio::test(start_paused = true)]
-    async fn each_job_has_its_turn_however_many_calls_the_others_want() {
+    async fn a_job_with_few_calls_does_not_wait_for_jobs_with_thousands() {
         let done: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
         let counted = Arc::clone(&done);
         let server = service_fn(move |request: Request<Body>| {
             let done = Arc::clone(&counted);
             async move {
+                // A server that takes a while for each call.
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 let namespace = request.uri().path().split('/').nth(4).unwrap_or_default();
                 *done
@@ -450,18 +469,18 @@ mod tests {
         for index in 0..20 {
             let calls = calls.clone();
             tokio::spawn(async move {
-                let owner = owner(&format!("large-{index}"));
-                calls.make(owner, deletions(1000)).await
+                let job = job(&format!("large-{index}"));
+                calls.carry_out(job, deletions(1000)).await
             });
         }
-        // All of them have begun.
+        // By now the calls of all large jobs are in flight.
         tokio::time::sleep(Duration::from_millis(25)).await;
-        let answers = calls.make(owner("small"), deletions(2)).await;
+        let answers = calls.carry_out(job("small"), deletions(2)).await;
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
         let done = done.lock().unwrap();
         assert_eq!(done["small"], 2);
-        // Meanwhile each of the others had two turns at most.
+        // Meanwhile each large job had at most two batches of calls.
         let most = done.values().max().copied();
-        assert!(most <= Some(3 * OF_A_JOB), "{done:?}");
+        assert!(most <= Some(3 * MAX_IN_FLIGHT_PER_JOB), "{done:?}");
     }
 }

@@ -1,14 +1,15 @@
-//! The loop of the controllers: what changes in the cluster, and what calls bring, goes to the machines of jobs and
-//! queues; what they want is done. One round of a job, and one of all queues, is under way at a time.
+//! The loop of the controllers. Watch events and the results of calls become events of the job and queue machines, and their
+//! commands are carried out. Each job has at most one step in flight, and so have all queues together.
 
-use super::back::Back;
-use super::calls::{Calls, Owner};
-use super::chores;
-use super::events::{About, Events};
-use super::known::{Known, key};
+use super::cache::Cache;
+use super::calls::{Calls, ObjectId};
+use super::commands;
+use super::delay_queue::DelayQueue;
+use super::events::{Events, Involved};
+use super::garbage_collector;
 use super::metrics::Metrics;
-use super::wakes::Wakes;
-use super::watches::{Delta, KINDS, News, WatchedQueue};
+use super::results::TaskResult;
+use super::watches::{Delta, KINDS, WatchEvent, WatchedQueue};
 use evictd_batch::bus::Action;
 use evictd_batch::compat::Compat;
 use evictd_batch::job::{
@@ -17,6 +18,7 @@ use evictd_batch::job::{
 use evictd_batch::queue::{QueueCommand, QueueEvent, QueueMachine};
 use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
 use evictd_cluster_client::NewsReceiver;
+use evictd_pod::wire::full_name;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,236 +26,251 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
 
-/// Who waits for a time.
+/// An item of the delay queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Waiting {
+enum Delayed {
+    /// A job that waits to be synced again.
     Job(String),
-    /// A finished job, for its end.
-    Expiry(String),
+    /// A finished job, until its TTL is over.
+    FinishedJob(String),
     Queues,
 }
 
-/// What is known before all kinds are listed.
+/// The objects so far, until all kinds are listed.
 #[derive(Debug, Default)]
-struct Found {
-    listed: usize,
+struct InitialLists {
+    listed_kinds: usize,
     jobs: HashMap<String, Arc<Job>>,
-    /// By namespace and name of the pod.
+    /// By `namespace/name` of the pod.
     pods: HashMap<String, Arc<TaskPod>>,
     queues: HashMap<String, Arc<WatchedQueue>>,
-    groups: HashMap<String, Arc<PodGroup>>,
+    pod_groups: HashMap<String, Arc<PodGroup>>,
     commands: Vec<Arc<Command>>,
 }
 
 pub(super) struct Engine {
     compat: Compat,
-    most_tries: Option<u32>,
-    known: Known,
+    max_requeues: Option<u32>,
+    cache: Cache,
+    /// By `namespace/name`.
     jobs: HashMap<String, JobMachine>,
     queues: QueueMachine,
-    wakes: Wakes<Waiting>,
+    delayed: DelayQueue<Delayed>,
     calls: Calls,
     events: Events,
     metrics: Metrics,
-    /// Until all is listed.
-    found: Option<Found>,
-    back: mpsc::UnboundedSender<Back>,
+    /// `None` once all kinds are listed.
+    initial: Option<InitialLists>,
+    results: mpsc::UnboundedSender<TaskResult>,
     synced: watch::Sender<bool>,
 }
 
-/// What the engine works with.
+/// The connections of an engine.
 pub(super) struct Ports {
     pub(super) calls: Calls,
     pub(super) events: Events,
     pub(super) metrics: Metrics,
+    /// Becomes true when all kinds are listed.
     pub(super) synced: watch::Sender<bool>,
 }
 
 impl Engine {
     pub(super) fn new(
         compat: Compat,
-        most_tries: Option<u32>,
+        max_requeues: Option<u32>,
         ports: Ports,
-    ) -> (Self, mpsc::UnboundedReceiver<Back>) {
-        let (back, received) = mpsc::unbounded_channel();
+    ) -> (Self, mpsc::UnboundedReceiver<TaskResult>) {
+        let (results, received) = mpsc::unbounded_channel();
         let engine = Self {
             compat,
-            most_tries,
-            known: Known::default(),
+            max_requeues,
+            cache: Cache::default(),
             jobs: HashMap::new(),
-            queues: QueueMachine::new(most_tries),
-            wakes: Wakes::new(),
+            queues: QueueMachine::new(max_requeues),
+            delayed: DelayQueue::new(),
             calls: ports.calls,
             events: ports.events,
             metrics: ports.metrics,
-            found: Some(Found::default()),
-            back,
+            initial: Some(InitialLists::default()),
+            results,
             synced: ports.synced,
         };
         (engine, received)
     }
 
-    /// Works until the task is ended, or no news can come any more.
+    /// Runs until the watches end, or the task is aborted.
     pub(super) async fn run(
         mut self,
-        mut news: NewsReceiver<News>,
-        mut back: mpsc::UnboundedReceiver<Back>,
+        mut watch_events: NewsReceiver<WatchEvent>,
+        mut results: mpsc::UnboundedReceiver<TaskResult>,
     ) {
         loop {
             tokio::select! {
-                // Answers first: they free what waits.
+                // Results first, because further calls wait for them.
                 biased;
-                Some(back) = back.recv() => self.back(back),
-                own = news.recv() => match own {
-                    Some(news) => self.news(news),
+                Some(result) = results.recv() => self.on_result(result),
+                event = watch_events.recv() => match event {
+                    Some(event) => self.on_watch_event(event),
                     None => return,
                 },
-                () = until(self.wakes.next()) => {}
+                () = sleep_until(self.delayed.next_deadline()) => {}
             }
-            while let Some(waiting) = self.wakes.due(Timestamp::now()) {
-                self.wake(waiting);
+            while let Some(delayed) = self.delayed.pop_due(Timestamp::now()) {
+                self.on_deadline(delayed);
             }
         }
     }
 
-    fn back(&mut self, back: Back) {
-        match back {
-            Back::Answers(key, answers, group) => {
-                if let (Some(name), Some((namespace, _))) = (group, key.split_once('/')) {
-                    self.known.group_deleted(namespace, &name);
+    fn on_result(&mut self, result: TaskResult) {
+        match result {
+            TaskResult::JobCalls {
+                job,
+                answers,
+                deleted_pod_group,
+            } => {
+                if let (Some(name), Some((namespace, _))) = (deleted_pod_group, job.split_once('/'))
+                {
+                    self.cache.pod_group_deleted(namespace, &name);
                 }
-                self.job(&key, JobEvent::Answers(answers));
+                self.job_event(&job, JobEvent::Answers(answers));
             }
-            Back::Read(key, name, pod) => self.job(&key, JobEvent::Read(name, pod)),
-            Back::Queue(answer) => self.queue(QueueEvent::Answer(answer)),
-            Back::Command(command) => self.command(&command),
+            TaskResult::PodRead { job, pod, result } => {
+                self.job_event(&job, JobEvent::Read(pod, result));
+            }
+            TaskResult::QueueCall(answer) => self.queue_event(QueueEvent::Answer(answer)),
+            TaskResult::CommandDeleted(command) => self.carry_out_command(&command),
         }
     }
 
-    fn wake(&mut self, waiting: Waiting) {
-        match waiting {
-            Waiting::Job(key) => self.job(&key, JobEvent::Tick),
-            Waiting::Queues => self.queue(QueueEvent::Tick),
-            Waiting::Expiry(key) => {
+    fn on_deadline(&mut self, delayed: Delayed) {
+        match delayed {
+            Delayed::Job(key) => self.job_event(&key, JobEvent::Tick),
+            Delayed::Queues => self.queue_event(QueueEvent::Tick),
+            Delayed::FinishedJob(key) => {
+                // The job may have been deleted meanwhile.
                 let machine = self.jobs.get(&key);
                 if let Some(job) = machine.and_then(|machine| machine.info().job.as_ref()) {
-                    tokio::spawn(chores::expire(self.calls.clone(), owner(job)));
+                    let job = ObjectId::of(&job.metadata);
+                    tokio::spawn(garbage_collector::delete_expired(self.calls.clone(), job));
                 }
             }
         }
     }
 
-    fn news(&mut self, news: News) {
-        if let Some(mut found) = self.found.take() {
-            self.first_news(&mut found, news);
-            if found.listed < KINDS {
-                self.found = Some(found);
+    fn on_watch_event(&mut self, event: WatchEvent) {
+        if let Some(mut initial) = self.initial.take() {
+            self.on_initial_event(&mut initial, event);
+            if initial.listed_kinds < KINDS {
+                self.initial = Some(initial);
             } else {
-                self.begin(found);
+                self.start_machines(initial);
             }
             return;
         }
-        match news {
-            News::Job(delta) => self.job_changed(&delta),
-            News::Pod(delta) => self.pod_changed(delta),
-            News::PodGroup(delta) => self.group_changed(&delta),
-            News::Queue(delta) => self.queue_changed(&delta),
-            News::Command(Delta {
+        match event {
+            WatchEvent::Job(delta) => self.job_changed(&delta),
+            WatchEvent::Pod(delta) => self.pod_changed(delta),
+            WatchEvent::PodGroup(delta) => self.pod_group_changed(&delta),
+            WatchEvent::Queue(delta) => self.queue_changed(&delta),
+            WatchEvent::Command(Delta {
                 old: None,
                 new: Some(command),
-            }) => self.issued(command),
-            News::Command(_) | News::Listed => {}
-            News::PriorityClass(delta) => self.known.class(&delta),
-            News::Claim(delta) => {
-                self.known.claim(&delta);
-                if let Delta {
-                    old: None,
-                    new: Some(claim),
-                } = &delta
-                {
+            }) => self.delete_command(command),
+            WatchEvent::Command(_) | WatchEvent::Listed => {}
+            WatchEvent::PriorityClass(delta) => self.cache.update_priority_class(&delta),
+            WatchEvent::Claim(delta) => {
+                self.cache.update_claim(&delta);
+                if let (None, Some(claim)) = (&delta.old, &delta.new) {
                     let namespace = claim.metadata.namespace_or_default().to_owned();
                     let name = claim.metadata.name.clone();
-                    self.appeared(|job| {
+                    self.retry_jobs(|job| {
                         let mut volumes = job.spec.volumes.iter();
-                        let named = volumes.any(|volume| volume.volume_claim_name == name);
-                        named && job.metadata.namespace_or_default() == namespace
+                        let mounts = volumes.any(|volume| volume.volume_claim_name == name);
+                        mounts && job.metadata.namespace_or_default() == namespace
                     });
                 }
             }
         }
     }
 
-    /// What jobs like this may have waited for has appeared.
-    fn appeared(&mut self, concerned: impl Fn(&Job) -> bool) {
+    /// A dependency of these jobs was created. They may have waited for it.
+    fn retry_jobs(&mut self, depends: impl Fn(&Job) -> bool) {
         let jobs = self.jobs.iter().filter(|(_, machine)| {
             let job = machine.info().job.as_ref();
-            job.is_some_and(|job| concerned(job))
+            job.is_some_and(|job| depends(job))
         });
         let keys: Vec<String> = jobs.map(|(key, _)| key.clone()).collect();
         for key in keys {
-            self.job(&key, JobEvent::Appeared);
+            self.job_event(&key, JobEvent::Appeared);
         }
     }
 
-    /// Nothing is decided before all is known.
-    fn first_news(&mut self, found: &mut Found, news: News) {
-        match news {
-            News::Job(delta) => keep(&mut found.jobs, delta, |job| key(&job.metadata)),
-            News::Pod(delta) => keep(&mut found.pods, delta, |pod| key(&pod.metadata)),
-            News::Queue(delta) => {
-                self.known.queue(&delta);
-                keep(&mut found.queues, delta, |queue| {
+    /// No machine runs before all kinds are listed: it would take an unlisted object for a missing one.
+    fn on_initial_event(&mut self, initial: &mut InitialLists, event: WatchEvent) {
+        match event {
+            WatchEvent::Job(delta) => {
+                apply(&mut initial.jobs, delta, |job| job.metadata.full_name());
+            }
+            WatchEvent::Pod(delta) => {
+                apply(&mut initial.pods, delta, |pod| pod.metadata.full_name());
+            }
+            WatchEvent::Queue(delta) => {
+                self.cache.update_queue(&delta);
+                apply(&mut initial.queues, delta, |queue| {
                     queue.metadata.name.clone()
                 });
             }
-            News::PodGroup(delta) => {
-                self.known.group(&delta);
+            WatchEvent::PodGroup(delta) => {
+                self.cache.update_pod_group(&delta);
                 self.metrics
-                    .group(delta.old.as_deref(), delta.new.as_deref());
-                keep(&mut found.groups, delta, |group| key(&group.metadata));
+                    .pod_group(delta.old.as_deref(), delta.new.as_deref());
+                apply(&mut initial.pod_groups, delta, |group| {
+                    group.metadata.full_name()
+                });
             }
-            News::Command(Delta {
+            WatchEvent::Command(Delta {
                 new: Some(command), ..
-            }) => found.commands.push(command),
-            News::Command(_) => {}
-            News::PriorityClass(delta) => self.known.class(&delta),
-            News::Claim(delta) => self.known.claim(&delta),
-            News::Listed => found.listed += 1,
+            }) => initial.commands.push(command),
+            WatchEvent::Command(_) => {}
+            WatchEvent::PriorityClass(delta) => self.cache.update_priority_class(&delta),
+            WatchEvent::Claim(delta) => self.cache.update_claim(&delta),
+            WatchEvent::Listed => initial.listed_kinds += 1,
         }
     }
 
-    fn begin(&mut self, found: Found) {
+    fn start_machines(&mut self, initial: InitialLists) {
         info!(
-            "knows {} jobs, {} queues and {} groups",
-            found.jobs.len(),
-            found.queues.len(),
-            found.groups.len()
+            "listed {} jobs, {} queues and {} pod groups",
+            initial.jobs.len(),
+            initial.queues.len(),
+            initial.pod_groups.len()
         );
         let mut pods: HashMap<String, Vec<Arc<TaskPod>>> = HashMap::new();
-        for pod in found.pods.into_values() {
-            if let Some(key) = job_of(&pod) {
+        for pod in initial.pods.into_values() {
+            if let Some(key) = job_key(&pod) {
                 pods.entry(key).or_default().push(pod);
             }
         }
-        for (key, job) in found.jobs {
-            self.expiry(&key, &job);
-            let own = pods.remove(&key).unwrap_or_default();
-            self.job(&key, JobEvent::Found(Box::new((*job).clone()), own));
+        for (key, job) in initial.jobs {
+            self.schedule_deletion(&key, &job);
+            let pods = pods.remove(&key).unwrap_or_default();
+            self.job_event(&key, JobEvent::Found(Box::new((*job).clone()), pods));
         }
+        // Pods of jobs that do not exist.
         for (key, pods) in pods {
             for pod in pods {
-                self.job(&key, JobEvent::Pod(pod));
+                self.job_event(&key, JobEvent::Pod(pod));
             }
         }
-        // Before the queues: one without groups would be closed.
-        for group in found.groups.into_values() {
-            self.queue(QueueEvent::Group(None, group));
+        // Before the queues: a closing queue without groups would be closed.
+        for group in initial.pod_groups.into_values() {
+            self.queue_event(QueueEvent::Group(None, group));
         }
-        for queue in found.queues.into_values() {
-            self.queue(QueueEvent::Queue(None, Arc::new(queue.view())));
+        for queue in initial.queues.into_values() {
+            self.queue_event(QueueEvent::Queue(None, Arc::new(queue.view())));
         }
-        for command in found.commands {
-            self.issued(command);
+        for command in initial.commands {
+            self.delete_command(command);
         }
         self.synced.send_replace(true);
     }
@@ -261,24 +278,25 @@ impl Engine {
     fn job_changed(&mut self, delta: &Delta<Job>) {
         match (&delta.old, &delta.new) {
             (_, Some(new)) => {
-                let key = key(&new.metadata);
-                self.expiry(&key, new);
-                self.job(&key, JobEvent::Job(Box::new((**new).clone())));
+                let key = new.metadata.full_name();
+                self.schedule_deletion(&key, new);
+                self.job_event(&key, JobEvent::Job(Box::new((**new).clone())));
             }
             (Some(old), None) => {
-                let key = key(&old.metadata);
-                self.metrics.forget_job(&key);
-                self.job(&key, JobEvent::JobGone);
+                let key = old.metadata.full_name();
+                self.metrics.remove_job(&key);
+                self.job_event(&key, JobEvent::JobGone);
             }
             (None, None) => {}
         }
     }
 
-    fn expiry(&mut self, key: &str, job: &Job) {
-        let waiting = Waiting::Expiry(key.to_owned());
+    /// Schedules the deletion of a finished job with a TTL, and updates the metrics.
+    fn schedule_deletion(&mut self, key: &str, job: &Job) {
+        let delayed = Delayed::FinishedJob(key.to_owned());
         match expires(job) {
-            Some(time) => self.wakes.set(waiting, time),
-            None => self.wakes.forget(&waiting),
+            Some(time) => self.delayed.set(delayed, time),
+            None => self.delayed.remove(&delayed),
         }
         self.metrics.job(key, job);
     }
@@ -289,225 +307,228 @@ impl Engine {
             (Some(old), None) => (JobEvent::PodGone(Arc::clone(&old)), old),
             (None, None) => return,
         };
-        if let Some(key) = job_of(&pod) {
-            self.job(&key, event);
+        if let Some(key) = job_key(&pod) {
+            self.job_event(&key, event);
         }
     }
 
-    fn group_changed(&mut self, delta: &Delta<PodGroup>) {
-        let heard = self.known.group(delta);
+    fn pod_group_changed(&mut self, delta: &Delta<PodGroup>) {
+        let concerns_job = self.cache.update_pod_group(delta);
         self.metrics
-            .group(delta.old.as_deref(), delta.new.as_deref());
+            .pod_group(delta.old.as_deref(), delta.new.as_deref());
         let (old, new) = (delta.old.clone(), delta.new.clone());
         match (old.clone(), new.clone()) {
-            (old, Some(new)) => self.queue(QueueEvent::Group(old, new)),
-            (Some(old), None) => self.queue(QueueEvent::GroupGone(old)),
+            (old, Some(new)) => self.queue_event(QueueEvent::Group(old, new)),
+            (Some(old), None) => self.queue_event(QueueEvent::GroupGone(old)),
             (None, None) => {}
         }
-        let Some(metadata) = new.as_ref().or(old.as_ref()) else {
+        let Some(group) = new.as_ref().or(old.as_ref()) else {
             return;
         };
-        let metadata = metadata.metadata.clone();
-        let namespace = metadata.namespace_or_default();
-        let mut owners = metadata.owner_references.iter();
-        let owner = owners.rfind(|owner| owner.kind == "Job");
-        let name = owner.map_or(&metadata.name, |owner| &owner.name);
-        let key = format!("{namespace}/{name}");
-        // What was not there, or is gone, counts as a group that was not let in.
+        let metadata = group.metadata.clone();
+        let owner = metadata
+            .owner_references
+            .iter()
+            .rfind(|owner| owner.kind == "Job");
+        let job = owner.map_or(&metadata.name, |owner| &owner.name);
+        let key = full_name(metadata.namespace_or_default(), job);
+        // An absent group counts as one that is not enqueued.
         let absent = || {
             Arc::new(PodGroup {
                 metadata: metadata.clone(),
                 ..PodGroup::default()
             })
         };
-        if heard && self.jobs.contains_key(&key) {
+        if concerns_job && self.jobs.contains_key(&key) {
             let (old, new) = (old.unwrap_or_else(absent), new.unwrap_or_else(absent));
-            self.job(&key, JobEvent::Group(old, new));
+            self.job_event(&key, JobEvent::Group(old, new));
         }
     }
 
     fn queue_changed(&mut self, delta: &Delta<WatchedQueue>) {
-        self.known.queue(delta);
+        self.cache.update_queue(delta);
         let view = |queue: &Arc<WatchedQueue>| Arc::new(queue.view());
         match (&delta.old, &delta.new) {
             (old, Some(new)) => {
-                self.queue(QueueEvent::Queue(old.as_ref().map(view), view(new)));
+                self.queue_event(QueueEvent::Queue(old.as_ref().map(view), view(new)));
                 if old.is_none() {
                     let name = new.metadata.name.clone();
-                    self.appeared(|job| job.spec.queue == name);
+                    self.retry_jobs(|job| job.spec.queue == name);
                 }
             }
             (Some(old), None) => {
-                self.metrics.forget_queue(&old.metadata.name);
-                self.queue(QueueEvent::QueueGone(view(old)));
+                self.metrics.remove_queue(&old.metadata.name);
+                self.queue_event(QueueEvent::QueueGone(view(old)));
             }
             (None, None) => {}
         }
     }
 
-    /// A Command is deleted before it acts (S6-012).
-    fn issued(&mut self, command: Arc<Command>) {
-        tokio::spawn(chores::take(self.calls.clone(), command, self.back.clone()));
+    /// A Command is deleted before it is carried out (S6-012).
+    fn delete_command(&mut self, command: Arc<Command>) {
+        let (calls, results) = (self.calls.clone(), self.results.clone());
+        tokio::spawn(commands::delete(calls, command, results));
     }
 
-    fn command(&mut self, command: &Command) {
+    fn carry_out_command(&mut self, command: &Command) {
         let action = Action::of(&command.action);
-        let (place, order) = (&command.metadata, &command.action);
-        let place = place.full_name();
+        let (id, action_name) = (command.metadata.full_name(), &command.action);
         match CommandTarget::of(command) {
             Some(CommandTarget::Job {
                 namespace,
                 name,
                 uid,
             }) => {
-                let key = format!("{namespace}/{name}");
-                let known = self.jobs.get(&key);
-                let job = known.and_then(|machine| machine.info().job.as_ref());
+                let key = full_name(namespace, name);
+                let machine = self.jobs.get(&key);
+                let job = machine.and_then(|machine| machine.info().job.as_ref());
                 if job.is_some_and(|job| *job.metadata.uid == *uid) {
-                    self.job(&key, JobEvent::Command(action));
+                    self.job_event(&key, JobEvent::Command(action));
                 } else {
-                    info!("the Command {place} ({order}) was for a job {key} that is not there");
+                    info!(
+                        "ignored the Command {id} ({action_name}): there is no job {key} of that UID"
+                    );
                 }
             }
             Some(CommandTarget::Queue { name, uid }) => {
-                let known = self.known.queue_metadata(name);
-                if known.is_some_and(|known| *known.uid == *uid) {
-                    self.queue(QueueEvent::Command(name.to_owned(), action));
+                let queue = self.cache.queue_metadata(name);
+                if queue.is_some_and(|queue| *queue.uid == *uid) {
+                    self.queue_event(QueueEvent::Command(name.to_owned(), action));
                 } else {
-                    info!("the Command {place} ({order}) was for a queue {name} that is not there");
+                    info!(
+                        "ignored the Command {id} ({action_name}): there is no queue {name} of that UID"
+                    );
                 }
             }
             Some(CommandTarget::Misplaced) => info!(
-                "the Command {place} ({order}) is for a queue: it counts in the namespace default only"
+                "ignored the Command {id} ({action_name}): Commands to queues count in the namespace default only"
             ),
             None => {}
         }
     }
 
-    /// Gives an event to a job, and does what it wants then.
-    fn job(&mut self, key: &str, event: JobEvent) {
+    /// Passes an event to the machine of a job, and carries out its commands.
+    fn job_event(&mut self, key: &str, event: JobEvent) {
         let Some((namespace, name)) = key.split_once('/') else {
             return;
         };
-        let (compat, most) = (self.compat, self.most_tries);
-        let machine = self.jobs.entry(key.to_owned());
-        let machine = machine.or_insert_with(|| JobMachine::new(namespace, name, compat, most));
-        let commands = machine.on_event(Timestamp::now(), event, &self.known);
+        let (compat, max_requeues) = (self.compat, self.max_requeues);
+        let machine = self
+            .jobs
+            .entry(key.to_owned())
+            .or_insert_with(|| JobMachine::new(namespace, name, compat, max_requeues));
+        let commands = machine.on_event(Timestamp::now(), event, &self.cache);
         let job = machine.info().job.clone();
-        let gone = machine.is_gone();
+        let is_gone = machine.is_gone();
         for command in commands {
             match command {
                 JobCommand::Notice(notice) => {
                     if let Some(job) = &job {
-                        let tone = notice.tone.as_str();
                         self.events.send(
-                            About::Job(&job.metadata),
-                            tone,
-                            notice.reason,
-                            notice.message,
-                        );
-                    }
-                }
-                JobCommand::Calls(calls) => {
-                    let owner = job.as_deref().map(owner);
-                    let owner = owner.unwrap_or_else(|| Owner {
-                        namespace: namespace.to_owned(),
-                        name: name.to_owned(),
-                        uid: String::new(),
-                    });
-                    self.make(key.to_owned(), owner, calls);
-                }
-                JobCommand::Read(pod) => self.read(key.to_owned(), namespace.to_owned(), pod),
-                JobCommand::Wake(time) => self.wakes.set(Waiting::Job(key.to_owned()), time),
-            }
-        }
-        if gone {
-            self.jobs.remove(key);
-            self.wakes.forget(&Waiting::Job(key.to_owned()));
-            self.wakes.forget(&Waiting::Expiry(key.to_owned()));
-        }
-    }
-
-    fn make(&self, key: String, owner: Owner, made: Vec<Call>) {
-        debug!("{key}: {made:?}");
-        let (calls, back) = (self.calls.clone(), self.back.clone());
-        let mut groups = made.iter().filter_map(|call| match call {
-            Call::DeletePodGroup { name } => Some(name.clone()),
-            _ => None,
-        });
-        let group = groups.next();
-        tokio::spawn(async move {
-            let answers = calls.make(owner, made).await;
-            let deleted = group.filter(|_| answers.iter().all(Result::is_ok));
-            // The receiver is gone when the controllers end.
-            let _ = back.send(Back::Answers(key, answers, deleted));
-        });
-    }
-
-    fn read(&self, key: String, namespace: String, pod: String) {
-        let (calls, back) = (self.calls.clone(), self.back.clone());
-        tokio::spawn(async move {
-            let read = calls.pod(&namespace, &pod).await;
-            let read = read.map(|found| found.map(Arc::new)).map_err(|_| ());
-            let _ = back.send(Back::Read(key, pod, read));
-        });
-    }
-
-    /// Gives an event to the queues, and does what they want then.
-    fn queue(&mut self, event: QueueEvent) {
-        let commands = self.queues.on_event(Timestamp::now(), event, &self.known);
-        for command in commands {
-            match command {
-                QueueCommand::Call(call) => {
-                    let (calls, back) = (self.calls.clone(), self.back.clone());
-                    tokio::spawn(async move {
-                        let _ = back.send(Back::Queue(calls.queue(call).await));
-                    });
-                }
-                QueueCommand::Notice(name, notice) => {
-                    if let Some(metadata) = self.known.queue_metadata(&name) {
-                        let about = About::Queue(metadata);
-                        self.events.send(
-                            about,
+                            Involved::Job(&job.metadata),
                             notice.tone.as_str(),
                             notice.reason,
                             notice.message,
                         );
                     }
                 }
-                QueueCommand::Wake(time) => self.wakes.set(Waiting::Queues, time),
+                JobCommand::Calls(calls) => {
+                    let id = job.as_deref().map(|job| ObjectId::of(&job.metadata));
+                    // A job that is gone still cleans up.
+                    let id = id.unwrap_or_else(|| ObjectId {
+                        namespace: namespace.to_owned(),
+                        name: name.to_owned(),
+                        uid: String::new(),
+                    });
+                    self.spawn_calls(key.to_owned(), id, calls);
+                }
+                JobCommand::Read(pod) => {
+                    self.spawn_read(key.to_owned(), namespace.to_owned(), pod);
+                }
+                JobCommand::Wake(time) => self.delayed.set(Delayed::Job(key.to_owned()), time),
+            }
+        }
+        if is_gone {
+            self.jobs.remove(key);
+            self.delayed.remove(&Delayed::Job(key.to_owned()));
+            self.delayed.remove(&Delayed::FinishedJob(key.to_owned()));
+        }
+    }
+
+    fn spawn_calls(&self, job: String, id: ObjectId, step: Vec<Call>) {
+        debug!("{job}: {step:?}");
+        let (calls, results) = (self.calls.clone(), self.results.clone());
+        let pod_group = step.iter().find_map(|call| match call {
+            Call::DeletePodGroup { name } => Some(name.clone()),
+            _ => None,
+        });
+        tokio::spawn(async move {
+            let answers = calls.carry_out(id, step).await;
+            let deleted_pod_group = pod_group.filter(|_| answers.iter().all(Result::is_ok));
+            // The receiver is closed when the controllers end.
+            let _ = results.send(TaskResult::JobCalls {
+                job,
+                answers,
+                deleted_pod_group,
+            });
+        });
+    }
+
+    fn spawn_read(&self, job: String, namespace: String, pod: String) {
+        let (calls, results) = (self.calls.clone(), self.results.clone());
+        tokio::spawn(async move {
+            let read = calls.pod(&namespace, &pod).await;
+            let result = read.map(|pod| pod.map(Arc::new)).map_err(|_| ());
+            let _ = results.send(TaskResult::PodRead { job, pod, result });
+        });
+    }
+
+    /// Passes an event to the machine of the queues, and carries out its commands.
+    fn queue_event(&mut self, event: QueueEvent) {
+        let commands = self.queues.on_event(Timestamp::now(), event, &self.cache);
+        for command in commands {
+            match command {
+                QueueCommand::Call(call) => {
+                    let (calls, results) = (self.calls.clone(), self.results.clone());
+                    tokio::spawn(async move {
+                        let _ = results.send(TaskResult::QueueCall(calls.queue(call).await));
+                    });
+                }
+                QueueCommand::Notice(name, notice) => {
+                    if let Some(metadata) = self.cache.queue_metadata(&name) {
+                        self.events.send(
+                            Involved::Queue(metadata),
+                            notice.tone.as_str(),
+                            notice.reason,
+                            notice.message,
+                        );
+                    }
+                }
+                QueueCommand::Wake(time) => self.delayed.set(Delayed::Queues, time),
             }
         }
     }
 }
 
-fn owner(job: &Job) -> Owner {
-    Owner {
-        namespace: job.metadata.namespace_or_default().to_owned(),
-        name: job.metadata.name.clone(),
-        uid: job.metadata.uid.to_string(),
-    }
-}
-
-/// The job that the pod belongs to, `namespace/name`.
-fn job_of(pod: &TaskPod) -> Option<String> {
+/// `namespace/name` of the job that a pod belongs to.
+fn job_key(pod: &TaskPod) -> Option<String> {
     let belonging = Belonging::of(pod)?;
-    Some(format!("{}/{}", belonging.namespace, belonging.job))
+    Some(full_name(belonging.namespace, belonging.job))
 }
 
-fn keep<T>(all: &mut HashMap<String, Arc<T>>, delta: Delta<T>, key: impl Fn(&T) -> String) {
+fn apply<T>(objects: &mut HashMap<String, Arc<T>>, delta: Delta<T>, key: impl Fn(&T) -> String) {
     match (delta.old, delta.new) {
         (_, Some(new)) => {
-            all.insert(key(&new), new);
+            objects.insert(key(&new), new);
         }
         (Some(old), None) => {
-            all.remove(&key(&old));
+            objects.remove(&key(&old));
         }
         (None, None) => {}
     }
 }
 
-async fn until(time: Option<Timestamp>) {
+async fn sleep_until(time: Option<Timestamp>) {
     let Some(time) = time else {
         return std::future::pending().await;
     };

@@ -1,4 +1,4 @@
-//! Events that the controllers record, in the group that Volcano's are in.
+//! Records events, in the API group of Volcano's events.
 
 use evictd_cluster_client::Actions;
 use evictd_cluster_client::events::{
@@ -9,21 +9,21 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 
-/// Events that may wait; more are dropped.
-const MAX_WAITING: usize = 10_000;
-/// Events whose repeats are counted.
+/// The number of pending events. More are dropped.
+const MAX_PENDING: usize = 10_000;
+/// The number of events whose repeats are counted.
 const MAX_SERIES: usize = 2000;
 const SERIES_WRITE_PERIOD: SignedDuration = SignedDuration::from_mins(1);
-/// Who reports, by Volcano's name.
+/// The name of Volcano's controllers, which tools filter events by.
 const REPORTER: &str = "vc-controller-manager";
 
-/// Sends events; it ends with the last sender.
+/// The sending end of the recorder, which ends with the last sender.
 #[derive(Clone)]
 pub(super) struct Events(mpsc::Sender<Event>);
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum About<'a> {
+pub(super) enum Involved<'a> {
     Job(&'a Metadata),
     Queue(&'a Metadata),
 }
@@ -39,16 +39,22 @@ impl Events {
             max_series: MAX_SERIES,
             series_write_period: SERIES_WRITE_PERIOD,
         };
-        let (send, events) = mpsc::channel(MAX_WAITING);
+        let (send, events) = mpsc::channel(MAX_PENDING);
         let recorder = EventRecorder::of(reporter, actions.clone(), Timestamp::now);
         tokio::spawn(recorder.run(events));
         Self(send)
     }
 
-    pub(super) fn send(&self, about: About<'_>, tone: &str, reason: &'static str, note: String) {
-        let (api_version, kind, metadata) = match about {
-            About::Job(metadata) => ("batch.volcano.sh/v1alpha1", "Job", metadata),
-            About::Queue(metadata) => ("scheduling.volcano.sh/v1beta1", "Queue", metadata),
+    pub(super) fn send(
+        &self,
+        object: Involved<'_>,
+        event_type: &str,
+        reason: &'static str,
+        note: String,
+    ) {
+        let (api_version, kind, metadata) = match object {
+            Involved::Job(metadata) => ("batch.volcano.sh/v1alpha1", "Job", metadata),
+            Involved::Queue(metadata) => ("scheduling.volcano.sh/v1beta1", "Queue", metadata),
         };
         let event = Event {
             time: Timestamp::now(),
@@ -59,13 +65,13 @@ impl Events {
                 name: metadata.name.clone(),
                 uid: metadata.uid.to_string(),
             }),
-            warning: tone == "Warning",
+            warning: event_type == "Warning",
             reason: reason.into(),
             action: reason,
             note,
             annotations: BTreeMap::new(),
         };
-        // Dropped where too many wait: an event is not worth the memory.
+        // An event that finds the queue full is dropped: events are not worth unbounded memory.
         let _ = self.0.try_send(event);
     }
 }

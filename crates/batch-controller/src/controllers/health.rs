@@ -1,13 +1,12 @@
-//! The checks of the controllers.
+//! The health checks of the controllers.
 
 use evictd_daemon::health;
 
-/// What can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
-    /// Lists of all objects. They are wanted as soon as this process leads.
+    /// All kinds are listed. A replica that does not lead passes, because it lists nothing.
     Watches,
-    /// The process ends.
+    /// The process is not shutting down.
     Shutdown,
 }
 
@@ -26,5 +25,5 @@ impl health::Check for Check {
     }
 }
 
-/// The state of all checks. Clones share it.
+/// The results of all checks. Clones share them.
 pub(super) type Health = health::Health<Check>;

@@ -1,7 +1,6 @@
-//! The controllers' metrics, by Volcano's names (S6-143).
+//! The metrics of the controllers, with Volcano's names (S6-143).
 
-use evictd_batch::job::Phase;
-use evictd_batch::wire::{Job, PodGroup};
+use evictd_batch::wire::{Job, JobPhase, PodGroup};
 use evictd_daemon::metrics::Exposition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -10,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::collections::HashMap;
 
-/// Phases of a PodGroup that are counted, and how their metric is called.
+/// The phases of pod groups that are counted, with the names of their metrics.
 const PHASES: [(&str, &str); 5] = [
     ("Inqueue", "queue_pod_group_inqueue_count"),
     ("Pending", "queue_pod_group_pending_count"),
@@ -20,51 +19,52 @@ const PHASES: [(&str, &str); 5] = [
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfQueue {
+struct QueueLabel {
     queue_name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfJob {
+struct JobLabel {
     job_id: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct FinishedJobLabels {
     job_name: String,
     queue_name: String,
 }
 
-/// The values; whoever serves them has the [`Registry`].
+/// The values. The [`Exposition`] that is returned with them has the registry.
 pub(super) struct Metrics {
-    groups: Vec<(&'static str, Family<OfQueue, Gauge>)>,
-    retries: Family<OfJob, Gauge>,
-    completed: Family<Ended, Counter>,
-    failed: Family<Ended, Counter>,
-    phases: HashMap<String, Phase>,
+    pod_groups: Vec<(&'static str, Family<QueueLabel, Gauge>)>,
+    retries: Family<JobLabel, Gauge>,
+    completed: Family<FinishedJobLabels, Counter>,
+    failed: Family<FinishedJobLabels, Counter>,
+    /// The last phase of each job.
+    phases: HashMap<String, JobPhase>,
 }
 
 impl Metrics {
     pub(super) fn new() -> (Self, Exposition) {
         let mut registry = Registry::with_prefix("volcano");
-        let groups = PHASES.map(|(phase, name)| {
-            let family = Family::<OfQueue, Gauge>::default();
-            let help = format!("PodGroups of the queue in phase {phase}");
+        let pod_groups = PHASES.map(|(phase, name)| {
+            let family = Family::<QueueLabel, Gauge>::default();
+            let help = format!("Pod groups of the queue in phase {phase}");
             registry.register(name, help, family.clone());
             (phase, family)
         });
-        let retries = Family::<OfJob, Gauge>::default();
+        let retries = Family::<JobLabel, Gauge>::default();
         registry.register("job_retry_counts", "Restarts of the job", retries.clone());
-        let completed = Family::<Ended, Counter>::default();
+        let completed = Family::<FinishedJobLabels, Counter>::default();
         registry.register(
             "job_completed_phase_count",
             "Jobs that completed",
             completed.clone(),
         );
-        let failed = Family::<Ended, Counter>::default();
+        let failed = Family::<FinishedJobLabels, Counter>::default();
         registry.register("job_failed_phase_count", "Jobs that failed", failed.clone());
         let metrics = Self {
-            groups: groups.into(),
+            pod_groups: pod_groups.into(),
             retries,
             completed,
             failed,
@@ -73,47 +73,46 @@ impl Metrics {
         (metrics, Exposition::new(registry))
     }
 
-    /// Takes the newest state of a job.
+    /// A job was added or changed.
     pub(super) fn job(&mut self, key: &str, job: &Job) {
         let status = &job.status;
-        let label = OfJob {
+        let label = JobLabel {
             job_id: key.to_owned(),
         };
         let retries = i64::from(status.retry_count);
         self.retries.get_or_create(&label).set(retries);
-        let phase = Phase::of(&status.state.phase);
+        let phase = status.state.phase.or_pending();
         let before = self.phases.insert(key.to_owned(), phase);
-        // The end of a job that had ended before the controller began was counted then.
+        // A job without an earlier phase is new, or finished before this process started and was counted then.
         if before.is_none_or(|before| before == phase) {
             return;
         }
-        let label = Ended {
+        let labels = FinishedJobLabels {
             job_name: key.to_owned(),
             queue_name: job.spec.queue.clone(),
         };
         match phase {
-            Phase::Completed => self.completed.get_or_create(&label).inc(),
-            Phase::Failed => self.failed.get_or_create(&label).inc(),
+            JobPhase::Completed => self.completed.get_or_create(&labels).inc(),
+            JobPhase::Failed => self.failed.get_or_create(&labels).inc(),
             _ => 0,
         };
     }
 
-    /// A job is gone.
-    pub(super) fn forget_job(&mut self, key: &str) {
+    pub(super) fn remove_job(&mut self, key: &str) {
         self.phases.remove(key);
-        self.retries.remove(&OfJob {
+        self.retries.remove(&JobLabel {
             job_id: key.to_owned(),
         });
     }
 
-    /// A group appears, changed or is gone.
-    pub(super) fn group(&self, old: Option<&PodGroup>, new: Option<&PodGroup>) {
+    /// A pod group was added, changed or deleted.
+    pub(super) fn pod_group(&self, old: Option<&PodGroup>, new: Option<&PodGroup>) {
         for (group, change) in [(old, -1), (new, 1)] {
             let Some(group) = group else { continue };
-            let label = OfQueue {
+            let label = QueueLabel {
                 queue_name: group.spec.queue.clone(),
             };
-            for (phase, family) in &self.groups {
+            for (phase, family) in &self.pod_groups {
                 let gauge = family.get_or_create(&label);
                 if *phase == group.status.phase.as_str() {
                     gauge.inc_by(change);
@@ -122,10 +121,9 @@ impl Metrics {
         }
     }
 
-    /// A queue is gone.
-    pub(super) fn forget_queue(&self, queue: &str) {
-        for (_, family) in &self.groups {
-            family.remove(&OfQueue {
+    pub(super) fn remove_queue(&self, queue: &str) {
+        for (_, family) in &self.pod_groups {
+            family.remove(&QueueLabel {
                 queue_name: queue.to_owned(),
             });
         }
@@ -153,10 +151,10 @@ mod tests {
             serde_json::from_value(json!({"spec": {"queue": "q"}, "status": status})).unwrap()
         };
         let (inqueue, running) = (group("Inqueue"), group("Running"));
-        metrics.group(None, Some(&inqueue));
-        metrics.group(Some(&inqueue), Some(&running));
-        metrics.group(None, Some(&running));
-        metrics.group(Some(&running), None);
+        metrics.pod_group(None, Some(&inqueue));
+        metrics.pod_group(Some(&inqueue), Some(&running));
+        metrics.pod_group(None, Some(&running));
+        metrics.pod_group(Some(&running), None);
         let text = exposition.render(Format::Open).unwrap();
         let lines = [
             "volcano_job_retry_counts{job_id=\"ml/train\"} 2",
@@ -166,7 +164,7 @@ mod tests {
         ];
         assert!(lines.iter().all(|line| text.contains(line)), "{text}");
         assert!(!text.contains("ml/old\",queue_name"));
-        metrics.forget_job("ml/train");
+        metrics.remove_job("ml/train");
         assert!(
             !exposition
                 .render(Format::Open)

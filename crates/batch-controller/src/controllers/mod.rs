@@ -1,22 +1,26 @@
-//! `evictd-batch controllers`: the state machines of jobs and queues, at work on a cluster.
+//! `evictd-batch controllers`: the job and queue controllers on a cluster.
 //!
 //! ```text
-//!   watches -> news -> Engine -> JobMachine, QueueMachine -> calls -> API server
-//!                        ^----------- answers -----------------'
+//!   watches -> WatchEvent -> Engine -> JobMachine, QueueMachine -> calls -> API server
+//!                              ^----------- TaskResult ------------'
 //! ```
+//!
+//! The state machines are in `evictd_batch`. [`engine`] feeds them and carries out what they return. [`garbage_collector`] and
+//! [`pod_groups`] are named as Volcano's controllers.
 
-mod back;
+mod cache;
 mod calls;
-mod chores;
+mod commands;
+mod delay_queue;
 mod engine;
 mod events;
+mod garbage_collector;
 mod health;
-mod keys;
-mod known;
 mod metrics;
-mod plain;
+mod pod_groups;
 mod process;
-mod wakes;
+mod results;
+mod ssh_keys;
 mod watches;
 
 pub use process::{RunError, Settings, run};

@@ -1,11 +1,11 @@
-//! The controllers as a process: everything is connected here, and ends here.
+//! The process of the controllers: start, leadership and shutdown.
 
 use super::calls::Calls;
 use super::engine::{Engine, Ports};
 use super::events::Events;
 use super::health::{Check, Health};
 use super::metrics::Metrics;
-use super::plain;
+use super::pod_groups;
 use super::watches;
 use evictd_batch::compat::Compat;
 use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at_work};
@@ -19,55 +19,55 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::info;
 
-/// What the large objects may take that are kept, however many tenants make them.
-const LARGE_OBJECTS: usize = 256 << 20;
-/// How long a scrape that is under way may take once the process is told to stop.
-const FINISH: Duration = Duration::from_secs(1);
+/// The memory for large objects of all tenants together.
+const LARGE_OBJECTS_BUDGET: usize = 256 << 20;
+/// How long the process waits for a scrape in flight when it shuts down.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why the controllers ended that should not have.
+/// Why the controllers ended without a signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The API server cannot be reached as it is configured.
+    /// The access to the API server is not configured correctly.
     #[error(transparent)]
     Access(#[from] ApiError),
-    /// The system refuses something.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// An address cannot be used.
+    /// The process cannot listen on an address.
     #[error(transparent)]
     Port(#[from] BindError),
-    /// Another program does the same work.
+    /// Volcano's controllers run, and would create the same pods.
     #[error(
-        "Volcano's controllers are at work as pod {0}, and both would make the same pods; scale their Deployment to 0 first"
+        "Volcano's controllers run in the pod {0}, and both would create the same pods: scale their Deployment to 0 first"
     )]
     BesideVolcano(String),
-    /// Another one leads now, or the API server could not be reached in time.
-    #[error("the lease is lost; another controller may lead now")]
+    /// Another replica leads, or the lease could not be renewed in time.
+    #[error("the lease is lost: another replica may lead now")]
     LeaseLost,
 }
 
-/// How the controllers work.
+/// The settings of the controllers.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Which differences from Volcano apply.
+    /// Whose rules apply.
     pub compat: Compat,
-    /// How often a request is tried; `None` without end.
-    pub most_tries: Option<u32>,
-    /// Names of schedulers whose plain pods get PodGroups; of none in our own form.
-    pub plain_pods_of: Vec<String>,
-    /// Where metrics are served, if they are.
+    /// How often a failed request is retried; `None` for no limit.
+    pub max_requeues: Option<u32>,
+    /// Bare pods of these schedulers get pod groups.
+    pub bare_pod_schedulers: Vec<String>,
+    /// The address of the metrics; `None` for no metrics.
     pub listen: Option<ListenAddress>,
-    /// Where health is served, if it is.
+    /// The address of the health checks; `None` for no health checks.
     pub healthz: Option<ListenAddress>,
-    /// Which of several works. Volcano's controllers have the same Lease, so that never both work.
+    /// The leader election. Volcano's controllers use the same Lease, so that only one of both works.
     pub lease: LeaseSettings,
 }
 
-/// Works until a signal comes, or the lease is lost.
+/// Runs until a signal arrives or the lease is lost.
 pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), RunError> {
     let daemon = Daemon::start()?;
     let cluster = Cluster::find("works", credentials).await?;
-    // Volcano as it comes takes no lease, so that only its pods tell that it is there.
+    // By default Volcano elects no leader, so its pods are the only sign of it.
     let volcano = pod_at_work(
         &cluster.actions,
         "Volcano's controller",
@@ -76,17 +76,17 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     if let Some(pod) = volcano.await {
         return Err(RunError::BesideVolcano(pod));
     }
-    let watches = Watches::within(Budget::of(LARGE_OBJECTS));
+    let watches = Watches::within(Budget::of(LARGE_OBJECTS_BUDGET));
     let (metrics, exposition) = Metrics::new();
     let exposition = exposition.with_watches("controller_", &watches);
     let health = Health::of(&watches);
-    open(&daemon, &settings, exposition, &health).await?;
+    serve(&daemon, &settings, exposition, &health).await?;
     let leadership = Leadership::begin(&cluster, settings.lease.clone(), |_| {});
     let lost = tokio::select! {
         biased;
         () = daemon.stop_requested() => false,
         () = leadership.gained() => {
-            work(&daemon, (&cluster, &watches), settings, metrics, &health);
+            start(&daemon, (&cluster, &watches), settings, metrics, &health);
             tokio::select! {
                 biased;
                 () = daemon.stop_requested() => false,
@@ -95,8 +95,8 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
         }
     };
     health.set(Check::Shutdown, false);
-    // Before another may lead.
-    daemon.end(FINISH).await;
+    // The work has to end before another replica may lead.
+    daemon.end(SHUTDOWN_TIMEOUT).await;
     leadership.release().await;
     if lost {
         Err(RunError::LeaseLost)
@@ -105,8 +105,8 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     }
 }
 
-/// Opens the ports at which the controllers are asked.
-async fn open(
+/// Serves metrics and health checks.
+async fn serve(
     daemon: &Daemon,
     settings: &Settings,
     exposition: Exposition,
@@ -123,40 +123,41 @@ async fn open(
     Ok(serving.await?)
 }
 
-/// Begins to follow the cluster and to act on it.
-fn work(
+/// Starts the watches and the controllers.
+fn start(
     daemon: &Daemon,
     (cluster, watches): (&Cluster, &Watches),
     settings: Settings,
     metrics: Metrics,
     health: &Health,
 ) {
+    // Only a leader watches, so only a leader can fail this check.
     health.set(Check::Watches, false);
     let calls = Calls::new(cluster.actions.clone());
-    if !settings.plain_pods_of.is_empty() {
-        let followed = (cluster.access.clone(), watches.clone());
-        let group = plain::run(followed, calls.clone(), settings.plain_pods_of);
-        daemon.spawn(group);
+    if !settings.bare_pod_schedulers.is_empty() {
+        let cluster = (cluster.access.clone(), watches.clone());
+        let schedulers = settings.bare_pod_schedulers;
+        daemon.spawn(pod_groups::run(cluster, calls.clone(), schedulers));
     }
-    let (synced, known) = watch::channel(false);
-    daemon.spawn(ready(known, health.clone()));
+    let (synced, is_synced) = watch::channel(false);
+    daemon.spawn(report_ready(is_synced, health.clone()));
     let ports = Ports {
         events: Events::new(&cluster.actions, &cluster.hostname),
         calls,
         metrics,
         synced,
     };
-    let (engine, back) = Engine::new(settings.compat, settings.most_tries, ports);
-    let (send, news) = news();
-    watches::start(&cluster.access, &send, watches);
-    daemon.spawn(engine.run(news, back));
+    let (engine, results) = Engine::new(settings.compat, settings.max_requeues, ports);
+    let (sender, watch_events) = news();
+    watches::start(&cluster.access, &sender, watches);
+    daemon.spawn(engine.run(watch_events, results));
 }
 
-/// Says that this process is ready as soon as the cluster is known.
-async fn ready(mut known: watch::Receiver<bool>, health: Health) {
-    // An engine that ends before never was.
-    if known.wait_for(|known| *known).await.is_ok() {
+/// Passes the health check once all kinds are listed.
+async fn report_ready(mut is_synced: watch::Receiver<bool>, health: Health) {
+    // The channel closes if the engine ends first. Then the process is never ready.
+    if is_synced.wait_for(|synced| *synced).await.is_ok() {
         health.set(Check::Watches, true);
-        info!("is ready");
+        info!("ready");
     }
 }

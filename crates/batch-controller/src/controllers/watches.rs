@@ -1,4 +1,4 @@
-//! Follows everything that the controllers decide by, and reports each change with the state before it.
+//! Watches the kinds that the controllers need. Each watch event has the object before and after the change.
 
 use evictd_batch::queue::{View, ViewMetadata, ViewSpec, ViewStatus};
 use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
@@ -11,31 +11,30 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An object before and after a change; what was not there, or is gone, is `None`.
+/// An object before and after a change. `old` is `None` for a new object, `new` for a deleted one.
 #[derive(Debug)]
 pub(super) struct Delta<T> {
     pub(super) old: Option<Arc<T>>,
     pub(super) new: Option<Arc<T>>,
 }
 
-/// What the watches tell.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum WatchEvent {
     Job(Delta<Job>),
     Pod(Delta<TaskPod>),
     PodGroup(Delta<PodGroup>),
     Queue(Delta<WatchedQueue>),
     Command(Delta<Command>),
     PriorityClass(Delta<PriorityClass>),
-    Claim(Delta<Claim>),
-    /// One more kind is known completely.
+    Claim(Delta<PersistentVolumeClaim>),
+    /// One more kind is listed.
     Listed,
 }
 
-/// How many kinds are followed, and have to be known before the first decision.
+/// The number of watched kinds.
 pub(super) const KINDS: usize = 7;
 
-/// A queue, with what identifies it.
+/// A queue with its whole metadata, which the state machine does not keep.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct WatchedQueue {
@@ -48,15 +47,18 @@ pub(super) struct WatchedQueue {
 }
 
 impl WatchedQueue {
-    /// As its controller sees it. What is empty is not stored.
+    /// The fields that the state machine reads.
     pub(super) fn view(&self) -> View {
-        let annotations = self.metadata.annotations.iter();
-        let annotations: BTreeMap<String, String> = annotations
+        let annotations: BTreeMap<String, String> = self
+            .metadata
+            .annotations
+            .iter()
             .map(|(key, text)| (key.to_owned(), text.to_owned()))
             .collect();
         View {
             metadata: ViewMetadata {
                 name: self.metadata.name.clone(),
+                // A JSON patch has to know whether the map exists, and the API server stores no empty one.
                 annotations: (!annotations.is_empty()).then_some(annotations),
             },
             spec: self.spec.clone(),
@@ -65,15 +67,15 @@ impl WatchedQueue {
     }
 }
 
-/// A `PersistentVolumeClaim`, of which only the name matters.
+/// Only the name of a claim is used.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Claim {
+pub(super) struct PersistentVolumeClaim {
     #[serde(deserialize_with = "null_is_default")]
     pub(super) metadata: Metadata,
 }
 
-/// What every object has.
+/// An object of Kubernetes.
 pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     fn metadata(&self) -> &Metadata;
 }
@@ -95,73 +97,73 @@ objects!(
     WatchedQueue,
     Command,
     PriorityClass,
-    Claim
+    PersistentVolumeClaim
 );
 
-/// What all watches of one receiver share.
-pub(super) struct Start<'a, N> {
+/// The watches of one receiver.
+pub(super) struct WatchSet<'a, E> {
     pub(super) access: &'a Access,
-    pub(super) news: &'a NewsSender<N>,
+    pub(super) sender: &'a NewsSender<E>,
     pub(super) watches: &'a Watches,
-    /// Reports that one more kind is known completely.
-    pub(super) listed: fn() -> N,
+    /// Makes the event that one more kind is listed.
+    pub(super) listed: fn() -> E,
 }
 
-/// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver.
-pub(super) fn start(access: &Access, news: &NewsSender<News>, watches: &Watches) {
-    let start = Start {
+/// Starts all watches. Must be called inside the runtime. The tasks end with the receiver.
+pub(super) fn start(access: &Access, sender: &NewsSender<WatchEvent>, watches: &Watches) {
+    let set = WatchSet {
         access,
-        news,
+        sender,
         watches,
-        listed: || News::Listed,
+        listed: || WatchEvent::Listed,
     };
-    start.follow("/apis/batch.volcano.sh/v1alpha1/jobs", News::Job);
-    start.follow("/api/v1/pods", News::Pod);
-    let groups = "/apis/scheduling.volcano.sh/v1beta1/podgroups";
-    start.follow(groups, News::PodGroup);
+    set.watch("/apis/batch.volcano.sh/v1alpha1/jobs", WatchEvent::Job);
+    set.watch("/api/v1/pods", WatchEvent::Pod);
+    let pod_groups = "/apis/scheduling.volcano.sh/v1beta1/podgroups";
+    set.watch(pod_groups, WatchEvent::PodGroup);
     let queues = "/apis/scheduling.volcano.sh/v1beta1/queues";
-    start.follow(queues, News::Queue);
+    set.watch(queues, WatchEvent::Queue);
     let commands = "/apis/bus.volcano.sh/v1alpha1/commands";
-    start.follow(commands, News::Command);
+    set.watch(commands, WatchEvent::Command);
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
-    start.follow(classes, News::PriorityClass);
+    set.watch(classes, WatchEvent::PriorityClass);
     let claims = "/api/v1/persistentvolumeclaims";
-    start.follow(claims, News::Claim);
+    set.watch(claims, WatchEvent::Claim);
 }
 
-impl<N: Send + 'static> Start<'_, N> {
-    /// Begins to follow the kind at this path.
-    pub(super) fn follow<T: Object>(&self, path: &'static str, tell: fn(Delta<T>) -> N) {
-        let kind = Kind {
+impl<E: Send + 'static> WatchSet<'_, E> {
+    /// Starts the watch of the kind at this path.
+    pub(super) fn watch<T: Object>(&self, path: &'static str, event: fn(Delta<T>) -> E) {
+        let store = EventStore {
             listed: Some(self.listed),
-            tell,
-            news: self.news.clone(),
+            event,
+            sender: self.sender.clone(),
         };
-        let reflector = Reflector::new(path, kind, self.watches.budget());
+        let reflector = Reflector::new(path, store, self.watches.budget());
         let (access, watches) = (self.access.clone(), self.watches.clone());
-        let news = self.news.clone();
+        let sender = self.sender.clone();
         tokio::spawn(async move {
-            let fields = String::new();
+            let field_selector = String::new();
             tokio::select! {
-                () = news.closed() => {}
-                () = reflector.run(fields, access, &watches, Retry::soon()) => {}
+                // The receiver has ended.
+                () = sender.closed() => {}
+                () = reflector.run(field_selector, access, &watches, Retry::soon()) => {}
             }
         });
     }
 }
 
-/// Passes each change of one kind on.
-struct Kind<T, N> {
-    /// Reported once.
-    listed: Option<fn() -> N>,
-    tell: fn(Delta<T>) -> N,
-    news: NewsSender<N>,
+/// The store of one kind, which sends each change as an event.
+struct EventStore<T, E> {
+    /// Sent once.
+    listed: Option<fn() -> E>,
+    event: fn(Delta<T>) -> E,
+    sender: NewsSender<E>,
 }
 
-/// An object as it was last seen.
-struct Known<T>(Arc<T>);
+struct Stored<T>(Arc<T>);
 
-impl<T: Object> Keyed for Known<T> {
+impl<T: Object> Keyed for Stored<T> {
     fn key(&self) -> Key<'_> {
         key(self.0.metadata())
     }
@@ -171,16 +173,16 @@ fn key(metadata: &Metadata) -> Key<'_> {
     [&metadata.namespace, &metadata.name]
 }
 
-impl<T: Object, N: Send + 'static> Kind<T, N> {
-    fn tell(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
-        self.news.send((self.tell)(Delta { old, new }));
+impl<T: Object, E: Send + 'static> EventStore<T, E> {
+    fn send(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
+        self.sender.send((self.event)(Delta { old, new }));
     }
 }
 
-impl<T: Object, N: Send + 'static> Store for Kind<T, N> {
+impl<T: Object, E: Send + 'static> Store for EventStore<T, E> {
     type Object = T;
-    type Kept = Known<T>;
-    type Table = ByKey<Known<T>>;
+    type Kept = Stored<T>;
+    type Table = ByKey<Stored<T>>;
 
     fn key(object: &T) -> Key<'_> {
         key(object.metadata())
@@ -190,39 +192,38 @@ impl<T: Object, N: Send + 'static> Store for Kind<T, N> {
         &object.metadata().resource_version
     }
 
-    fn has_version(kept: &Known<T>, version: &str) -> bool {
+    fn has_version(kept: &Stored<T>, version: &str) -> bool {
         *kept.0.metadata().resource_version == *version
     }
 
-    fn has_uid(kept: &Known<T>, uid: &str) -> bool {
+    fn has_uid(kept: &Stored<T>, uid: &str) -> bool {
         *kept.0.metadata().uid == *uid
     }
 
-    fn applied(&mut self, old: Option<Known<T>>, new: T) -> Known<T> {
+    fn applied(&mut self, old: Option<Stored<T>>, new: T) -> Stored<T> {
         let (old, new) = (old.map(|old| old.0), Arc::new(new));
         let is_other = |old: &Arc<T>| old.metadata().uid != new.metadata().uid;
-        // Jobs and queues are state machines by name: one of them ends, and another begins.
+        // State machines are kept by name: the old one ends, and another one starts.
         if old.as_ref().is_some_and(is_other) {
-            self.tell(old, None);
-            self.tell(None, Some(Arc::clone(&new)));
+            self.send(old, None);
+            self.send(None, Some(Arc::clone(&new)));
         } else {
-            self.tell(old, Some(Arc::clone(&new)));
+            self.send(old, Some(Arc::clone(&new)));
         }
-        Known(new)
+        Stored(new)
     }
 
-    /// As it was last seen.
-    fn gone(&mut self, old: Known<T>, _: Option<T>) {
-        self.tell(Some(old.0), None);
+    fn gone(&mut self, old: Stored<T>, _: Option<T>) {
+        self.send(Some(old.0), None);
     }
 
     fn up_to_date(&mut self) {
         if let Some(listed) = self.listed.take() {
-            self.news.send(listed());
+            self.sender.send(listed());
         }
     }
 
     fn room(&mut self) -> impl Future<Output = ()> + Send {
-        self.news.room()
+        self.sender.room()
     }
 }

@@ -1,17 +1,12 @@
-//! The definitions of Volcano's custom resources, with all of its fields, defaults and limits (S6-001 to S6-011). They are
-//! generated from these types; a cluster that has Volcano's own keeps them.
+//! The definitions of Volcano's custom resources, with all fields, defaults and limits (S6-001 to S6-011), generated from the
+//! types in `evictd_batch::wire`. A cluster that has Volcano's definitions keeps them.
 //!
-//! Of pod templates and of specs of claims nothing is checked here and everything is kept: whoever makes the pods and
-//! claims checks them. What evictd adds to an object lives in its annotations.
+//! The specs of pod templates and claims are stored unchecked: the API server checks them when the controllers create pods and
+//! claims. What evictd adds to an object is in annotations.
 
-pub mod command;
-pub mod job;
-pub mod pod_group;
-pub mod queue;
 mod schema;
 
-pub use schema::{Amount, Anything, Time};
-
+use evictd_batch::wire::{Command, Job, PodGroup, Queue};
 use schema::of;
 use serde_json::{Value, json};
 
@@ -27,7 +22,7 @@ pub fn all() -> [Value; 4] {
             namespaced: true,
             columns: &[],
             status: false,
-            schema: of::<command::Command>(),
+            schema: of::<Command>(),
         }
         .document(),
         Definition {
@@ -45,7 +40,7 @@ pub fn all() -> [Value; 4] {
                 ("QUEUE", "string", ".spec.queue", 1),
             ],
             status: true,
-            schema: of::<job::Job>(),
+            schema: of::<Job>(),
         }
         .document(),
         Definition {
@@ -64,7 +59,7 @@ pub fn all() -> [Value; 4] {
             ],
             // As Volcano's: programs write it with the rest of the object.
             status: false,
-            schema: of::<pod_group::PodGroup>(),
+            schema: of::<PodGroup>(),
         }
         .document(),
         Definition {
@@ -76,7 +71,7 @@ pub fn all() -> [Value; 4] {
             namespaced: false,
             columns: &[("PARENT", "string", ".spec.parent", 0)],
             status: true,
-            schema: of::<queue::Queue>(),
+            schema: of::<Queue>(),
         }
         .document(),
     ]

@@ -1,75 +1,13 @@
-//! From Rust types to the structural schemas that an API server takes.
+//! From Rust types to the structural schemas that an API server accepts.
 
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
-
-/// An amount of a resource.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Amount(Value);
-
-impl JsonSchema for Amount {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Amount".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
-            "x-kubernetes-int-or-string": true,
-        })
-    }
-}
-
-/// An object of which everything is kept as it is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Anything(Value);
-
-impl JsonSchema for Anything {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Anything".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
-    }
-}
-
-/// A time, RFC 3339.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Time(String);
-
-impl JsonSchema for Time {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Time".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "date-time"})
-    }
-}
 
 /// The schema of a whole object of this type.
 pub(super) fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
+        // An API server accepts no references.
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
@@ -77,7 +15,7 @@ pub(super) fn of<T: JsonSchema>() -> Value {
         .into_generator()
         .into_root_schema_for::<T>()
         .to_value();
-    structural(&mut schema);
+    make_structural(&mut schema);
     if let Some(properties) = schema["properties"].as_object_mut() {
         for (name, schema) in [
             ("apiVersion", json!({"type": "string"})),
@@ -90,27 +28,36 @@ pub(super) fn of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Leaves out what an API server does not take, or what would let `null` in.
-fn structural(schema: &mut Value) {
+/// Removes what an API server refuses, and what would permit `null`.
+fn make_structural(schema: &mut Value) {
     match schema {
-        Value::Array(schemas) => schemas.iter_mut().for_each(structural),
+        Value::Array(schemas) => schemas.iter_mut().for_each(make_structural),
         Value::Object(fields) => {
             for keyword in ["nullable", "title", "$schema"] {
-                // A property may have such a name.
+                // A property can have the name of a keyword. Its schema is an object.
                 if fields.get(keyword).is_some_and(|value| !value.is_object()) {
                     fields.remove(keyword);
                 }
             }
-            if fields.get("additionalProperties") == Some(&Value::Bool(false)) {
-                fields.remove("additionalProperties");
-            }
+            set_default(fields);
             if let Some(Value::Array(values)) = fields.get_mut("enum") {
                 values.retain(|value| !value.is_null());
             }
             one_line(fields);
-            fields.values_mut().for_each(structural);
+            fields.values_mut().for_each(make_structural);
         }
         _ => {}
+    }
+}
+
+/// `default` is how this program reads an absent field. The API server fills in `x-default`.
+fn set_default(fields: &mut Map<String, Value>) {
+    let is_schema = fields.get("type").is_none_or(Value::is_string);
+    if is_schema {
+        fields.remove("default");
+        if let Some(default) = fields.remove("x-default") {
+            fields.insert("default".to_owned(), default);
+        }
     }
 }
 

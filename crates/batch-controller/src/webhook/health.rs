@@ -1,19 +1,18 @@
-//! What has to be known before a decision can be made.
+//! The health checks of the webhook.
 
 use evictd_daemon::health;
 
-/// Something that has to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
-    /// Every queue is known.
+    /// The queues are listed.
     Queues,
-    /// Every namespace is known.
+    /// The namespaces are listed.
     Namespaces,
-    /// There is a certificate.
+    /// The server has a certificate.
     Certificate,
-    /// The API server was told whose certificate it is.
+    /// The webhook configurations have its authority.
     Bundle,
-    /// The process ends.
+    /// The process is not shutting down.
     Shutdown,
 }
 
@@ -41,10 +40,10 @@ impl health::Check for Check {
     }
 }
 
-/// The checks. Clones share them.
+/// The results of all checks. Clones share them.
 pub(super) type Health = health::Health<Check>;
 
-/// Whether decisions can be made: what they go by is known.
+/// Whether the webhook has all objects that a decision needs.
 pub(super) fn can_decide(health: &Health) -> bool {
     health.is(Check::Queues) && health.is(Check::Namespaces)
 }

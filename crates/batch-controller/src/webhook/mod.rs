@@ -1,22 +1,22 @@
-//! The admission webhook: reviews over HTTPS, decided by `evictd_batch::admission` from what a watch tells of queues and
-//! namespaces.
+//! The admission webhook: it reviews jobs, queues, pod groups and pods over HTTPS. `evictd_batch::admission` decides.
 //!
 //! ```text
 //!   API server --- AdmissionReview, HTTPS ---> server --> review --> evictd_batch::admission
 //!       |                                        ^            ^
-//!       |--- queues, namespaces (watch) --> known-------------'
-//!       `<-- Secret, caBundle <------------ keeper (certificates made and renewed)
+//!       |--- queues, namespaces (watch) --> cache-------------'
+//!       `<-- Secret, caBundle <------------ certificate_rotator
 //! ```
 
-mod bundles;
+mod ca_bundle;
+mod cache;
+mod certificate_rotator;
 mod health;
-mod keeper;
-mod known;
 mod objects;
-pub mod process;
+mod process;
 mod review;
 mod server;
 
-pub use keeper::Source;
-pub use review::{Answer, answer};
+pub use certificate_rotator::Source;
+pub use process::{Options, RunError, run};
+pub use review::{Reviewed, review};
 pub use server::Limits;

@@ -1,9 +1,9 @@
-//! The webhook as a process: everything is connected here, and ends here.
+//! The process of the webhook: start and shutdown.
 
-use super::bundles::Bundles;
+use super::ca_bundle::CaBundles;
+use super::cache::{self, SharedCache};
+use super::certificate_rotator::{CertificateRotator, Source};
 use super::health::{Check, Health};
-use super::keeper::{Keeper, Source};
-use super::known::{self, Shared};
 use super::objects::Objects;
 use super::server::{self, Limits};
 use evictd_batch::admission::{Endpoint, Settings};
@@ -17,73 +17,74 @@ use std::io;
 use std::time::Duration;
 use tracing::info;
 
-/// How the webhook runs.
+/// The settings of the webhook process.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The API server, and who asks it.
+    /// The access to the API server.
     pub credentials: Credentials,
-    /// Where reviews are taken.
+    /// The address of the HTTPS server.
     pub address: ListenAddress,
-    /// Where plain HTTP answers probes, if it does.
+    /// The address of a plain HTTP server for probes; `None` for no such server.
     pub health_address: Option<ListenAddress>,
-    /// The certificate.
+    /// The source of the serving certificate.
     pub certificate: Source,
-    /// Name of both webhook configurations.
+    /// The name of both webhook configurations.
     pub configuration: String,
-    /// What is decided here.
+    /// The paths that are served.
     pub endpoints: Vec<Endpoint>,
-    /// What decisions go by.
+    /// The settings of the decisions.
     pub settings: Settings,
-    /// How much is done at a time.
+    /// The limits of the server.
     pub limits: Limits,
-    /// How long requests that are under way may take once the process is told to stop.
-    pub farewell: Duration,
+    /// How long the process waits for requests in flight when it shuts down.
+    pub shutdown_timeout: Duration,
 }
 
-/// Why the webhook cannot run.
+/// Why the webhook ended without a signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The API server cannot be reached as it is configured.
+    /// The access to the API server is not configured correctly.
     #[error(transparent)]
     Access(#[from] ApiError),
-    /// A port cannot be opened.
+    /// The process cannot listen on an address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The system refuses something.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// Answers reviews until a signal comes.
+/// Runs until a signal arrives.
 pub async fn run(options: Options) -> Result<(), RunError> {
     let daemon = Daemon::start()?;
     let cluster = Cluster::find("admits", &options.credentials).await?;
     let objects = Objects(cluster.actions.clone());
     let watches = Watches::default();
     let health = Health::of(&watches);
-    let (known, shown) = (Shared::default(), Serving::default());
-    let decides = (options.settings, options.endpoints);
-    let router = server::router((known.clone(), health.clone()), decides, options.limits);
+    let (cache, serving) = (SharedCache::default(), Serving::default());
+    let decisions = (options.settings, options.endpoints);
+    let router = server::router((cache.clone(), health.clone()), decisions, options.limits);
     let listener = bind("--listen-address, --port", &options.address).await?;
     info!("listens on https://{}", listener.local_addr()?);
     let limits = options.limits.into();
-    daemon.serve(listener, Some(shown.clone()), router, limits);
+    daemon.serve(listener, Some(serving.clone()), router, limits);
     let probes = options.health_address.as_ref();
-    let serving = daemon.serve_probes("--healthz-address", probes, health.clone());
-    serving.await?;
-    let keeper = Keeper {
+    daemon
+        .serve_probes("--healthz-address", probes, health.clone())
+        .await?;
+    let rotator = CertificateRotator {
         source: options.certificate,
-        bundles: Bundles::new(objects.clone(), &options.configuration),
+        ca_bundles: CaBundles::new(objects.clone(), &options.configuration),
         objects,
-        shown,
+        serving,
         health: health.clone(),
         now: Timestamp::now,
     };
-    let followed = (cluster.access, watches);
-    daemon.spawn(known::follow(followed, known, health.clone()));
-    daemon.spawn(keeper.run());
+    let cluster = (cluster.access, watches);
+    daemon.spawn(cache::watch(cluster, cache, health.clone()));
+    daemon.spawn(rotator.run());
     daemon.stop_requested().await;
     health.set(Check::Shutdown, false);
-    daemon.end(options.farewell).await;
+    daemon.end(options.shutdown_timeout).await;
     Ok(())
 }

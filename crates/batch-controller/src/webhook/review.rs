@@ -1,4 +1,4 @@
-//! The `AdmissionReview` (admission.k8s.io/v1) that the API server sends, and the one that it gets back.
+//! Reads an `AdmissionReview` (admission.k8s.io/v1), decides, and writes the response.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What is read of a review. The objects stay text until they are known to be small enough.
+/// The objects stay text until their size is checked: a parsed object takes many times the memory of its text.
 #[derive(Debug, Deserialize)]
-struct Review<'a> {
+struct AdmissionReview<'a> {
     #[serde(borrow)]
-    request: Option<Question<'a>>,
+    request: Option<AdmissionRequest<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Question<'a> {
+struct AdmissionRequest<'a> {
     uid: String,
     operation: String,
     #[serde(default)]
@@ -29,17 +29,18 @@ struct Question<'a> {
     old_object: Option<&'a RawValue>,
 }
 
-impl Question<'_> {
+impl AdmissionRequest<'_> {
     fn decide(
         &self,
         endpoint: Endpoint,
-        known: &Known,
+        cache: &Known,
         settings: &Settings,
     ) -> Result<Verdict, String> {
+        // The text is counted before it is parsed.
         let objects = [self.object, self.old_object].into_iter().flatten();
         let mut excess = objects.filter_map(|object| check_text(endpoint, object.get()).err());
         if let Some(excess) = excess.next() {
-            // One that was made before there was a limit can still be labelled, and deleted.
+            // A large object from before the limit can still be labelled and deleted.
             return Ok(if self.has_same_spec() {
                 Verdict::default()
             } else {
@@ -55,10 +56,10 @@ impl Question<'_> {
             object: &object,
             old_object: Some(&old_object),
         };
-        Ok(admit(&request, known, settings))
+        Ok(admit(&request, cache, settings))
     }
 
-    /// Whether the change leaves `spec` as it is, to the letter: the API server writes both with the same hand.
+    /// Whether the update leaves the text of `spec` unchanged. The API server writes both objects in the same form.
     fn has_same_spec(&self) -> bool {
         let new = self.object.and_then(spec);
         new.is_some() && new == self.old_object.and_then(spec)
@@ -76,45 +77,45 @@ fn spec(object: &RawValue) -> Option<&str> {
 }
 
 fn read(object: Option<&RawValue>) -> Result<Value, String> {
-    let object = object.map(|object| serde_json::from_str(object.get()));
-    let object = object.transpose().map_err(|error| error.to_string())?;
-    Ok(object.unwrap_or_default())
+    object.map_or(Ok(Value::Null), |object| {
+        serde_json::from_str(object.get()).map_err(|error| error.to_string())
+    })
 }
 
-/// An answer: the review as text, and what is worth telling.
+/// The result of a review.
 #[derive(Debug)]
-pub struct Answer {
-    /// The review, JSON.
+pub struct Reviewed {
+    /// The `AdmissionReview` with the response, JSON.
     pub text: String,
-    /// What was refused, and why.
+    /// For the log: the request that was denied, and why.
     pub denied: Option<String>,
 }
 
-/// Decides on a review; an error says what is wrong with its text. It never takes more than some tens of megabytes.
-pub fn answer(
+/// Decides on an `AdmissionReview`. An error says how its text is malformed. A review takes at most some tens of megabytes.
+pub fn review(
     endpoint: Endpoint,
     body: &[u8],
-    known: &Known,
+    cache: &Known,
     settings: &Settings,
-) -> Result<Answer, String> {
-    let review: Review<'_> = serde_json::from_slice(body)
+) -> Result<Reviewed, String> {
+    let review: AdmissionReview<'_> = serde_json::from_slice(body)
         .map_err(|error| format!("the body is no AdmissionReview: {error}"))?;
-    let question = review.request.ok_or("the AdmissionReview has no request")?;
-    let verdict = question.decide(endpoint, known, settings)?;
-    let text = response(&question.uid, &verdict).to_string();
+    let request = review.request.ok_or("the AdmissionReview has no request")?;
+    let verdict = request.decide(endpoint, cache, settings)?;
+    let text = response(&request.uid, &verdict).to_string();
     let denied = verdict.denied.map(|message| {
-        let Question {
+        let AdmissionRequest {
             operation,
             namespace,
             name,
             ..
-        } = &question;
+        } = &request;
         format!(
             "{} {operation} {namespace}/{name}: {message}",
             endpoint.path()
         )
     });
-    Ok(Answer { text, denied })
+    Ok(Reviewed { text, denied })
 }
 
 fn response(uid: &str, verdict: &Verdict) -> Value {
@@ -134,21 +135,21 @@ fn response(uid: &str, verdict: &Verdict) -> Value {
 mod tests {
     use super::*;
 
-    fn ask(endpoint: Endpoint, body: &Value) -> Result<Value, String> {
-        let answer = answer(
+    fn response_to(endpoint: Endpoint, body: &Value) -> Result<Value, String> {
+        let reviewed = review(
             endpoint,
             body.to_string().as_bytes(),
             &Known::default(),
             &Settings::default(),
         );
-        answer.map(|answer| serde_json::from_str(&answer.text).unwrap())
+        reviewed.map(|reviewed| serde_json::from_str(&reviewed.text).unwrap())
     }
 
     #[test]
-    fn s6_074_a_review_is_answered_with_its_uid_and_a_patch_in_base64() {
+    fn s6_074_the_response_has_the_uid_of_the_request_and_a_patch_in_base64() {
         let queue = json!({"metadata": {"name": "q"}, "spec": {"weight": 2}});
         let request = json!({"uid": "u1", "operation": "CREATE", "name": "q", "object": queue, "oldObject": null});
-        let answer = ask(Endpoint::QueuesMutate, &json!({"request": request})).unwrap();
+        let answer = response_to(Endpoint::QueuesMutate, &json!({"request": request})).unwrap();
         let patch =
             BASE64_STANDARD.encode(r#"[{"op":"add","path":"/spec/reclaimable","value":true}]"#);
         assert_eq!(
@@ -157,7 +158,7 @@ mod tests {
                 "response": {"uid": "u1", "allowed": true, "patchType": "JSONPatch", "patch": patch}})
         );
         let request = json!({"uid": "u2", "operation": "DELETE", "name": "root", "object": null});
-        let answer = ask(Endpoint::QueuesValidate, &json!({"request": request})).unwrap();
+        let answer = response_to(Endpoint::QueuesValidate, &json!({"request": request})).unwrap();
         let status = json!({"message": "`root` queue can not be deleted"});
         assert_eq!(
             answer["response"],
@@ -166,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_review_is_told() {
-        for (body, told) in [
+    fn a_malformed_review_is_an_error_that_names_the_mistake() {
+        for (body, expected) in [
             (json!({}), "the AdmissionReview has no request"),
             (
                 json!([]),
@@ -178,8 +179,8 @@ mod tests {
                 "the body is no AdmissionReview: missing field `operation`",
             ),
         ] {
-            let error = ask(Endpoint::JobsValidate, &body).unwrap_err();
-            assert!(error.starts_with(told), "{error}");
+            let error = response_to(Endpoint::JobsValidate, &body).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 }

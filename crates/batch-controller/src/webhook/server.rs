@@ -1,18 +1,18 @@
-//! The endpoints of the webhook. Each request has limits of time and size. A decision that takes too long is an error, which
-//! the webhook configuration's failure policy handles.
+//! The HTTPS endpoints of the webhook. Requests are limited in time and size. A request that takes too long gets an error, and
+//! the failure policy of the webhook configuration applies.
 //!
-//! | path | what |
+//! | path | response |
 //! |---|---|
-//! | `/jobs/mutate`, ... | an `AdmissionReview` in, one out |
-//! | `/livez`, `/healthz` | the process runs |
-//! | `/readyz` | it can decide, and the API server can reach it |
+//! | `/jobs/mutate`, ... | an `AdmissionReview` |
+//! | `/livez`, `/healthz` | whether the process runs |
+//! | `/readyz` | whether it can decide, and the API server trusts it |
 //!
 //! ```text
-//!   head -> body, within the budget of all bodies -> a turn -> the decision, on a thread for what may take long
+//!   head -> body, within the budget of all bodies -> permit -> decision, on a blocking thread
 //! ```
 
+use super::cache::SharedCache;
 use super::health::{Health, can_decide};
-use super::known::Shared;
 use super::review;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -27,25 +27,25 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tracing::info;
 
-/// What reviews may take before they are decided: the API server's own limit for an object is 3 MiB, and it sends it at once.
+/// The limits of bodies. The API server accepts objects of up to 3 MiB, and sends a body without pauses.
 const BODIES: BodyLimits = BodyLimits {
     largest: 3 << 20,
     all: 64 << 20,
     time: Duration::from_secs(2),
 };
-/// A client of API servers keeps a connection for 90 s; it is the one that ends it, so that no request comes too late.
+/// API servers close an idle connection after 90 s. The webhook waits longer, so that no request meets a closing connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(100);
-/// How long an answer may take to be sent.
-const SENDING: Duration = Duration::from_secs(2);
+/// How long the response may take to be sent.
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How much is done at a time.
+/// The limits of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections; for a further one the one that is idle for the longest time is closed.
+    /// The number of connections. A new one closes the one that is idle for the longest time.
     pub connections: usize,
-    /// Requests that are decided; further ones wait within their time.
+    /// The number of concurrent decisions. Further requests wait, until their time is over.
     pub in_flight: usize,
-    /// How long a request may take from its head to its answer.
+    /// The time of a request, from its head to the response.
     pub time: Duration,
 }
 
@@ -63,38 +63,36 @@ impl From<Limits> for server::Limits {
     fn from(limits: Limits) -> Self {
         Self {
             connections: limits.connections,
-            // All reviews come from the API servers.
+            // All reviews come from a few API servers.
             per_peer: None,
-            request: limits.time + SENDING,
+            request: limits.time + SEND_TIMEOUT,
             idle: Some(KEEP_ALIVE),
         }
     }
 }
 
-/// What decides.
 struct Reviews {
-    known: Shared,
+    cache: SharedCache,
     health: Health,
     settings: Settings,
     endpoints: Vec<Endpoint>,
     bodies: Bodies,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     limits: Limits,
 }
 
-/// Everything that the webhook answers.
 pub(super) fn router(
-    (known, health): (Shared, Health),
+    (cache, health): (SharedCache, Health),
     (settings, endpoints): (Settings, Vec<Endpoint>),
     limits: Limits,
 ) -> Router {
     let reviews = Reviews {
-        known,
+        cache,
         health,
         settings,
         endpoints,
         bodies: Bodies::new(BODIES),
-        turns: Arc::new(Semaphore::new(limits.in_flight)),
+        permits: Arc::new(Semaphore::new(limits.in_flight)),
         limits,
     };
     Router::new()
@@ -105,15 +103,15 @@ pub(super) fn router(
 async fn within_time(State(reviews): State<Arc<Reviews>>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
     let time = reviews.limits.time;
-    let answered = tokio::time::timeout(time, answer(&reviews, request)).await;
-    answered.unwrap_or_else(|_| {
+    let response = tokio::time::timeout(time, respond(&reviews, request)).await;
+    response.unwrap_or_else(|_| {
         info!("{path}: no decision within the time limit");
         let code = StatusCode::SERVICE_UNAVAILABLE;
         (code, "no decision within the time limit\n").into_response()
     })
 }
 
-async fn answer(reviews: &Arc<Reviews>, request: Request) -> Response {
+async fn respond(reviews: &Arc<Reviews>, request: Request) -> Response {
     if let Some(health) = probes::respond(&reviews.health, &request) {
         return health;
     }
@@ -121,58 +119,60 @@ async fn answer(reviews: &Arc<Reviews>, request: Request) -> Response {
         Ok(endpoint) => endpoint,
         Err(refused) => return refused.into_response(),
     };
+    // The body is read without a permit, so that slow clients delay no decision.
     let body = match reviews.bodies.read(request.into_body()).await {
         Ok(body) => body,
         Err(error) => return (error.status(), format!("{error}\n")).into_response(),
     };
+    // Before the queues are listed, jobs of existing queues would be denied.
     if !can_decide(&reviews.health) {
-        let why = "queues and namespaces are not known yet\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+        let message = "queues and namespaces are not listed yet\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, message).into_response();
     }
     // The semaphore is never closed.
-    let Ok(turn) = Arc::clone(&reviews.turns).acquire_owned().await else {
+    let Ok(permit) = Arc::clone(&reviews.permits).acquire_owned().await else {
         return (StatusCode::SERVICE_UNAVAILABLE, "the webhook stops\n").into_response();
     };
     let reviews = Arc::clone(reviews);
-    // A decision keeps its turn until its end, also after its request has timed out.
-    let decided = spawn_blocking(move || {
-        let answer = decide(&reviews, endpoint, &body);
-        drop((turn, body));
-        answer
+    // A decision cannot be cancelled. It keeps its permit after a timeout, so that slow ones do not pile up.
+    let decision = spawn_blocking(move || {
+        let response = decide(&reviews, endpoint, &body);
+        drop((permit, body));
+        response
     });
-    match decided.await {
-        Ok(answer) => answer,
+    match decision.await {
+        Ok(response) => response,
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }
 
-/// What is asked, or why it is refused before its body is read.
+/// The endpoint of a request, or an error that needs no body.
 fn endpoint(reviews: &Reviews, request: &Request) -> Result<Endpoint, (StatusCode, &'static str)> {
     let endpoint = Endpoint::at(request.uri().path());
     let endpoint = endpoint.filter(|endpoint| reviews.endpoints.contains(endpoint));
     let endpoint = endpoint.ok_or((StatusCode::NOT_FOUND, "404 page not found\n"))?;
     if *request.method() != Method::POST {
-        let why = "an AdmissionReview is posted\n";
-        return Err((StatusCode::METHOD_NOT_ALLOWED, why));
+        let message = "an AdmissionReview is posted\n";
+        return Err((StatusCode::METHOD_NOT_ALLOWED, message));
     }
-    let kind = request.headers().get(header::CONTENT_TYPE);
-    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
-        let why = "an AdmissionReview is application/json\n";
-        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    let content_type = request.headers().get(header::CONTENT_TYPE);
+    if !content_type.is_some_and(|text| text.as_bytes().starts_with(b"application/json")) {
+        let message = "an AdmissionReview is application/json\n";
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
     Ok(endpoint)
 }
 
 fn decide(reviews: &Reviews, endpoint: Endpoint, body: &Whole) -> Response {
-    let known = reviews.known.read();
-    match review::answer(endpoint, body.as_ref(), &known, &reviews.settings) {
-        Ok(answer) => {
-            if let Some(denied) = answer.denied {
+    let cache = reviews.cache.read();
+    match review::review(endpoint, body.as_ref(), &cache, &reviews.settings) {
+        Ok(reviewed) => {
+            if let Some(denied) = reviewed.denied {
                 info!("denied: {denied}");
             }
-            let kind = [(header::CONTENT_TYPE, "application/json")];
-            (kind, answer.text).into_response()
+            let content_type = [(header::CONTENT_TYPE, "application/json")];
+            (content_type, reviewed.text).into_response()
         }
-        Err(wrong) => (StatusCode::BAD_REQUEST, format!("{wrong}\n")).into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     }
 }

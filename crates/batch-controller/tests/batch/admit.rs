@@ -27,15 +27,15 @@ fn every_answer_of_the_real_webhook_through_the_program() {
         } else {
             "volcano"
         };
-        let own = answer(&admit(&case["input"], &["-o", "json", "--form", form]));
-        assert_eq!(own, case["expected"], "{}", path.display());
+        let answer_here = answer(&admit(&case["input"], &["-o", "json", "--form", form]));
+        assert_eq!(answer_here, case["expected"], "{}", path.display());
         count += 1;
     }
     assert!(count >= 44);
 }
 
 #[test]
-fn people_read_the_verdict_and_the_changes() {
+fn the_page_of_admit_shows_the_verdict_and_the_patch() {
     let queue = json!({"metadata": {"name": "q"}, "spec": {}});
     let made = json!({"path": "/queues/mutate", "operation": "CREATE", "object": queue});
     let expected = "allowed\n/spec/reclaimable = true\n/spec/weight = 1\n";
@@ -48,8 +48,8 @@ fn people_read_the_verdict_and_the_changes() {
 }
 
 #[test]
-fn bad_questions_are_told_with_their_place() {
-    for (question, told) in [
+fn an_invalid_request_is_an_error_with_its_place() {
+    for (question, message) in [
         (
             "{\"path\": \"/jobs\"}",
             "standard input:1:10: path: there is nothing at \"/jobs\"",
@@ -67,6 +67,6 @@ fn bad_questions_are_told_with_their_place() {
         let mut command = batch();
         let output = program::run(command.args(["admit", "-"]), question);
         let said = refusal(&output, 2);
-        assert!(said.contains(told), "{question}: {said}");
+        assert!(said.contains(message), "{question}: {said}");
     }
 }

@@ -5,7 +5,7 @@ use evictd_testkit::Fault;
 use evictd_testkit::program::refusal;
 
 #[test]
-fn mistakes_in_the_file_of_a_job_are_told_with_their_place() {
+fn mistakes_in_a_job_file_are_errors_with_their_places() {
     let cluster = Cluster::start();
     for (text, expected) in [
         ("spec:\n  minAvailable: many\n", ":2:17: "),
@@ -17,29 +17,29 @@ fn mistakes_in_the_file_of_a_job_are_told_with_their_place() {
         ("{", "yaml"),
     ] {
         let file = file(text);
-        let told = refusal(
+        let message = refusal(
             &cluster.run(&format!("job run -f {}", file.path().display())),
             2,
         );
         assert!(
-            told.contains(expected) && told.contains(".yaml"),
-            "{text:?}: {told}"
+            message.contains(expected) && message.contains(".yaml"),
+            "{text:?}: {message}"
         );
     }
     let file = file("metadata: {name: a, namespace: shop}\n");
-    let told = refusal(
+    let message = refusal(
         &cluster.run(&format!("job run -n default -f {}", file.path().display())),
         2,
     );
     assert!(
-        told.contains("the job is in the namespace shop, and -n says default"),
-        "{told}"
+        message.contains("the job is in the namespace shop, and -n says default"),
+        "{message}"
     );
     assert!(cluster.admin.list("jobs").is_empty());
 }
 
 #[test]
-fn what_cannot_be_a_name_reaches_no_path() {
+fn an_invalid_name_is_refused_before_a_request() {
     let cluster = Cluster::start();
     for arguments in [
         "job view -N ../../nodes/a",
@@ -47,17 +47,17 @@ fn what_cannot_be_a_name_reaches_no_path() {
         "job list -n a/b",
         "queue delete -n ..",
     ] {
-        let told = refusal(&cluster.run(arguments), 2);
+        let message = refusal(&cluster.run(arguments), 2);
         assert!(
-            told.contains("cannot be the name of a"),
-            "{arguments}: {told}"
+            message.contains("cannot be the name of a"),
+            "{arguments}: {message}"
         );
     }
     assert_eq!(cluster.api.log().len(), 0);
 }
 
 #[test]
-fn a_refused_object_is_bad_input_and_a_server_that_fails_is_not() {
+fn a_refused_object_exits_with_2_and_a_failing_server_with_1() {
     let cluster = Cluster::start();
     for (code, exit) in [(422, 2), (400, 2), (409, 1), (503, 1)] {
         cluster
@@ -69,6 +69,6 @@ fn a_refused_object_is_bad_input_and_a_server_that_fails_is_not() {
     cluster
         .api
         .fault(Fault::answer(403).on("create", "jobs").times(1));
-    let told = refusal(&cluster.run("job run -N a"), 1);
-    assert!(!told.contains("RBAC"), "{told}");
+    let message = refusal(&cluster.run("job run -N a"), 1);
+    assert!(!message.contains("RBAC"), "{message}");
 }

@@ -5,7 +5,7 @@ use evictd_testkit::testing::wait_until;
 use serde_json::json;
 
 #[test]
-fn a_command_acts_on_the_very_object_that_it_names_and_on_queues_from_default_only() {
+fn a_command_acts_only_on_the_uid_that_it_names_and_on_queues_only_from_namespace_default() {
     let live = Live::new(&[]);
     let tenant = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}});
     live.admin.create(tenant).unwrap();

@@ -30,7 +30,7 @@ pub(crate) fn wait(admin: &Actor, at_most: Duration, mut holds: impl FnMut() -> 
 }
 
 #[test]
-fn controllers_that_are_killed_make_no_pod_too_many_and_count_no_retry_twice() {
+fn controllers_that_are_killed_create_no_excess_pod_and_count_no_retry_twice() {
     let mut live = Live::new(&[]);
     for round in 0..crashes() {
         let name = format!("train-{round}");
@@ -50,14 +50,14 @@ fn controllers_that_are_killed_make_no_pod_too_many_and_count_no_retry_twice() {
         requests(&live.api, &live.admin, round % 9);
         live.kill();
         wait_until("the pod that failed is replaced", || {
-            live.let_in(&name);
-            uid(&live).is_some_and(|own| Some(own) != failed)
+            live.enqueue(&name);
+            uid(&live).is_some_and(|uid| Some(uid) != failed)
         });
         start_pods(&live, &name);
         let status = live.job(&name)["status"].take();
         assert_eq!(status["retryCount"], 1, "round {round}: {status}");
         wait_until(&format!("{name} is completed"), || {
-            live.let_in(&name);
+            live.enqueue(&name);
             for pod in live.pods(&name) {
                 live.set_phase(&pod, "Succeeded");
             }

@@ -41,7 +41,7 @@ fn fields(kind: &str, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn s6_001_four_definitions_with_volcanos_names() {
+fn s6_001_the_four_definitions_have_volcanos_names() {
     let known: Vec<_> = definitions::all()
         .iter()
         .map(|one| {
@@ -103,7 +103,7 @@ fn s6_001_four_definitions_with_volcanos_names() {
 }
 
 #[test]
-fn s6_002_s6_003_fields_of_a_job() {
+fn s6_002_s6_003_the_definition_of_jobs_has_volcanos_fields() {
     assert_eq!(
         fields("Job", "spec"),
         [
@@ -158,7 +158,7 @@ fn s6_002_s6_003_fields_of_a_job() {
 }
 
 #[test]
-fn s6_003_defaults_and_limits() {
+fn s6_003_the_definitions_have_volcanos_defaults_and_limits() {
     for (kind, path, keyword, value) in [
         ("Job", "spec.queue", "default", json!("default")),
         ("Job", "spec.maxRetry", "default", json!(3)),
@@ -229,7 +229,7 @@ fn s6_003_defaults_and_limits() {
 }
 
 #[test]
-fn s6_004_s6_005_s6_006_policies_status_and_phases_of_a_job() {
+fn s6_004_s6_005_s6_006_the_definition_of_jobs_has_volcanos_policies_status_and_phases() {
     let policy = ["action", "event", "events", "exitCode", "timeout"];
     assert_eq!(fields("Job", "spec.policies[]"), policy);
     assert_eq!(fields("Job", "spec.tasks[].policies[]"), policy);
@@ -275,7 +275,7 @@ fn s6_004_s6_005_s6_006_policies_status_and_phases_of_a_job() {
 }
 
 #[test]
-fn s6_009_s6_010_s6_011_s6_012_pod_groups_queues_and_commands() {
+fn s6_009_s6_010_s6_011_s6_012_the_other_definitions_have_volcanos_fields() {
     assert_eq!(
         fields("PodGroup", "spec"),
         [
@@ -353,8 +353,9 @@ fn covers(schema: &Value, value: &Value, path: &str) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let (own, any) = (&schema["properties"][name], &schema["additionalProperties"]);
-                let below = if own.is_null() { any } else { own };
+                let (property, any) =
+                    (&schema["properties"][name], &schema["additionalProperties"]);
+                let below = if property.is_null() { any } else { property };
                 assert!(!below.is_null(), "{path}.{name} is not in the definition");
                 covers(below, value, &format!("{path}.{name}"));
             }
@@ -372,7 +373,7 @@ fn covers(schema: &Value, value: &Value, path: &str) {
 
 /// An API server would silently drop a field that its definition lacks.
 #[test]
-fn whatever_our_programs_write_is_in_the_definitions() {
+fn the_definitions_have_every_field_that_the_programs_write() {
     let full = |mut value: Value, lists: &[(&str, Value)]| {
         for (pointer, item) in lists {
             let (parent, field) = pointer.rsplit_once('/').unwrap();
@@ -433,7 +434,15 @@ fn without_metadata(mut schema: Value) -> Value {
 fn structural(schema: &Value, path: &str) {
     let typed = schema["type"].is_string() || schema["x-kubernetes-int-or-string"] == true;
     assert!(typed, "{path} has no single type: {schema}");
-    for keyword in ["nullable", "oneOf", "allOf", "$ref", "title", "const"] {
+    for keyword in [
+        "nullable",
+        "oneOf",
+        "allOf",
+        "$ref",
+        "title",
+        "const",
+        "x-default",
+    ] {
         assert!(schema[keyword].is_null(), "{path}: {keyword}");
     }
     if let Some(values) = schema["enum"].as_array() {

@@ -119,19 +119,19 @@ async fn may(cluster: &Guarded, user: &str, value: &str) -> [bool; 4] {
 }
 
 #[tokio::test]
-async fn status_is_written_by_the_named_accounts_only() {
+async fn only_the_configured_accounts_may_write_status() {
     let cluster = Guarded::start();
     for (kind, version) in [
         ("Job", "batch.volcano.sh/v1alpha1"),
         ("PodGroup", "scheduling.volcano.sh/v1beta1"),
         ("Queue", "scheduling.volcano.sh/v1beta1"),
     ] {
-        let mut own =
+        let mut object =
             json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": {}});
         if kind != "Queue" {
-            own["metadata"]["namespace"] = json!("tenant");
+            object["metadata"]["namespace"] = json!("tenant");
         }
-        cluster.admin.create(own).unwrap();
+        cluster.admin.create(object).unwrap();
     }
     assert_eq!(may(&cluster, "mallory", "Inqueue").await, [false; 4]);
     assert_eq!(may(&cluster, CONTROLLERS, "Pending").await, [true; 4]);
@@ -156,7 +156,7 @@ async fn status_is_written_by_the_named_accounts_only() {
     }));
     assert!(passed(groups.create(&PostParams::default(), &plain).await));
 
-    // An administrator names another one, and without the list nobody writes.
+    // An administrator adds an account. Without the list no account may write.
     let names = json!({"data": {"status": "somebody\nmallory"}});
     let accounts = "volcano-system/evictd-batch-accounts";
     cluster.admin.merge("configmaps", accounts, names).unwrap();
@@ -171,7 +171,7 @@ async fn status_is_written_by_the_named_accounts_only() {
 }
 
 #[tokio::test]
-async fn who_may_not_update_a_queue_may_not_close_it() {
+async fn a_user_without_the_right_to_update_a_queue_cannot_close_it() {
     let cluster = Guarded::start();
     let rule = |groups: &str, resources: &str, verbs: Value, names: Value| json!({"apiGroups": [groups], "resources": [resources], "verbs": verbs, "resourceNames": names});
     let commands = rule("bus.volcano.sh", "commands", json!(["create"]), json!([]));
@@ -214,7 +214,7 @@ async fn who_may_not_update_a_queue_may_not_close_it() {
 }
 
 #[tokio::test]
-async fn the_webhook_writes_nothing_of_its_configurations_but_whom_to_trust() {
+async fn the_webhook_changes_only_the_ca_bundle_of_its_configurations() {
     let cluster = Guarded::start();
     let client = cluster.client(WEBHOOK, None).await;
     for name in [

@@ -63,20 +63,20 @@ fn s6_145_a_job_is_run_by_a_file_with_every_field_that_it_has() {
 }
 
 #[test]
-fn s6_145_what_is_wrong_with_a_job_is_told_in_volcanos_words() {
+fn s6_145_errors_in_a_job_have_volcanos_words() {
     let cluster = Cluster::start();
-    let told = |arguments: &str| refusal(&cluster.run(arguments), 2);
+    let message = |arguments: &str| refusal(&cluster.run(arguments), 2);
     assert_eq!(
-        told("job run"),
+        message("job run"),
         "evictd-batch: job name cannot be left blank\n"
     );
     assert_eq!(
-        told("job run -f job.json"),
+        message("job run -f job.json"),
         "evictd-batch: only support yaml file\n"
     );
-    let missing = told("job run -f /nowhere/job.yml");
+    let missing = message("job run -f /nowhere/job.yml");
     assert!(missing.contains("/nowhere/job.yml"), "{missing}");
-    let wrong = told("job run -N a -R cpu:1");
+    let wrong = message("job run -N a -R cpu:1");
     let expected = "invalid argument syntax cpu:1, expected <resource>=<value>";
     assert!(wrong.contains(expected), "{wrong}");
     assert!(cluster.admin.list("jobs").is_empty());
@@ -154,12 +154,12 @@ fn s6_012_s6_147_suspend_and_resume_make_commands_for_the_job() {
     let cluster = Cluster::start();
     let job = cluster.job("default", "train", json!({}));
     for (verb, action) in [("suspend", "AbortJob"), ("resume", "ResumeJob")] {
-        let told = page(&cluster.run(&format!("job {verb} -N train")));
+        let message = page(&cluster.run(&format!("job {verb} -N train")));
         let command = cluster.only("commands");
         let metadata = &command["metadata"];
         let name = metadata["name"].as_str().unwrap();
-        let expected = format!("job train: {action} is asked for by command {name}\n");
-        assert_eq!(told, expected);
+        let expected = format!("job train: created command {name} ({action})\n");
+        assert_eq!(message, expected);
         let prefix = format!("train-{}-", action.to_lowercase());
         assert_eq!(metadata["generateName"], prefix);
         assert!(name.starts_with(&prefix), "{name}");
@@ -176,7 +176,7 @@ fn s6_012_s6_147_suspend_and_resume_make_commands_for_the_job() {
 }
 
 #[test]
-fn s6_147_a_job_is_deleted_and_one_that_is_gone_is_not() {
+fn s6_147_a_job_is_deleted_and_a_missing_job_is_an_error() {
     let cluster = Cluster::start();
     cluster.job("kube-system", "train", json!({}));
     let elsewhere = refusal(&cluster.run("job delete -N train"), 1);
@@ -187,10 +187,10 @@ fn s6_147_a_job_is_deleted_and_one_that_is_gone_is_not() {
     assert_eq!(deleted, "delete job train successfully\n");
     assert!(cluster.admin.list("jobs").is_empty());
     for verb in ["suspend", "resume", "view"] {
-        let told = refusal(&cluster.run(&format!("job {verb} -N train")), 1);
+        let message = refusal(&cluster.run(&format!("job {verb} -N train")), 1);
         assert!(
-            told.contains("jobs.batch.volcano.sh \"train\" not found"),
-            "{told}"
+            message.contains("jobs.batch.volcano.sh \"train\" not found"),
+            "{message}"
         );
     }
     assert!(cluster.admin.list("commands").is_empty());
@@ -200,13 +200,13 @@ fn s6_147_a_job_is_deleted_and_one_that_is_gone_is_not() {
 fn s6_147_a_job_must_be_named() {
     let cluster = Cluster::start();
     for verb in ["suspend", "resume", "delete"] {
-        let told = refusal(&cluster.run(&format!("job {verb}")), 2);
+        let message = refusal(&cluster.run(&format!("job {verb}")), 2);
         let expected = format!("evictd-batch: job name is mandatory to {verb} a particular job\n");
-        assert_eq!(told, expected);
+        assert_eq!(message, expected);
     }
-    let told = refusal(&cluster.run("job view"), 2);
+    let message = refusal(&cluster.run("job view"), 2);
     let expected = "job name (specified by --name or -N) is mandatory to view a particular job";
-    assert!(told.contains(expected), "{told}");
+    assert!(message.contains(expected), "{message}");
 }
 
 #[test]

@@ -451,7 +451,7 @@ fn victims(scene: &Scene, (old, left): (&str, usize), (new, taken): (&str, usize
 }
 
 #[test]
-fn programs_that_are_killed_bind_gangs_whole_and_take_no_second_set_of_victims() {
+fn programs_that_are_killed_bind_whole_gangs_and_evict_no_second_set_of_victims() {
     let mut scene = Scene::new();
     for round in 0..crashes() {
         scene.fail_requests();

@@ -1,4 +1,4 @@
-//! `evictd-batch controllers` against an API server: what becomes of jobs, queues and Commands.
+//! `evictd-batch controllers` on an API server: jobs, queues and Commands.
 
 use crate::batch;
 use evictd_testkit::rights::packaged;
@@ -18,7 +18,7 @@ pub(crate) struct Live {
     pub(crate) admin: Actor,
     program: Child,
     kubeconfig: NamedTempFile,
-    /// What it logs, also after it was started again.
+    /// The log, which continues after a restart.
     pub(crate) log: NamedTempFile,
     arguments: Vec<String>,
 }
@@ -39,7 +39,7 @@ fn start(kubeconfig: &NamedTempFile, log: &NamedTempFile, arguments: &[String]) 
     command.args(["--leader-elect-lease-duration", "1"]);
     command.args(arguments);
     for address in ["--listen-address", "--healthz-address"] {
-        if !arguments.iter().any(|own| own == address) {
+        if !arguments.iter().any(|argument| argument == address) {
             command.args([address, ""]);
         }
     }
@@ -52,7 +52,6 @@ impl Live {
         Self::at(ApiServer::start().unwrap(), arguments)
     }
 
-    /// With this API server.
     pub(crate) fn at(api: ApiServer, arguments: &[&str]) -> Self {
         let admin = api.actor("test");
         let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}});
@@ -60,7 +59,7 @@ impl Live {
         for (name, parent) in [("root", ""), ("default", "root")] {
             admin.create(queue(name, parent)).unwrap();
         }
-        // Never more rights than are packaged.
+        // No more rights than those in packaging.
         let mut rules = packaged("batch/rights.yaml");
         if arguments.contains(&"volcano") {
             let more = packaged("components/volcano-form/rights.yaml");
@@ -72,7 +71,10 @@ impl Live {
         api.grant("token", "controllers", Some(rules));
         let mut kubeconfig = NamedTempFile::new().unwrap();
         write!(kubeconfig, "{}", api.kubeconfig_of("token")).unwrap();
-        let arguments: Vec<String> = arguments.iter().map(|own| (*own).to_owned()).collect();
+        let arguments: Vec<String> = arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect();
         let log = NamedTempFile::new().unwrap();
         let program = start(&kubeconfig, &log, &arguments);
         Self {
@@ -85,7 +87,7 @@ impl Live {
         }
     }
 
-    /// SIGKILL, whatever it does; another one begins.
+    /// Sends SIGKILL and starts the program again.
     pub(crate) fn kill(&mut self) {
         let id = i32::try_from(self.program.id()).unwrap();
         kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
@@ -116,8 +118,8 @@ impl Live {
         self.admin.get(GROUPS, &format!("default/{job}-{uid}"))
     }
 
-    /// The scheduler lets the job in, if it has a group that waits.
-    pub(crate) fn let_in(&self, job: &str) {
+    /// Enqueues the pod group of a job, as the scheduler does.
+    pub(crate) fn enqueue(&self, job: &str) {
         let group = self.group(job);
         let Some(group) = group.filter(|group| group["status"]["phase"] != "Inqueue") else {
             return;
@@ -133,14 +135,14 @@ impl Live {
             let name = "volcano-system/vc-controller-manager";
             let lease = self.admin.get("leases", name).unwrap_or_default();
             let holder = lease["spec"]["holderIdentity"].as_str();
-            holder.is_some_and(|own| !own.is_empty())
+            holder.is_some_and(|holder| !holder.is_empty())
         });
     }
 
     pub(crate) fn pods(&self, job: &str) -> Vec<String> {
         let pods = self.admin.list("pods").into_iter();
-        let own = pods.filter(|pod| pod["metadata"]["annotations"]["volcano.sh/job-name"] == job);
-        let names = own.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
+        let pods = pods.filter(|pod| pod["metadata"]["annotations"]["volcano.sh/job-name"] == job);
+        let names = pods.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
         let mut names: Vec<String> = names.collect();
         names.sort();
         names
@@ -150,7 +152,7 @@ impl Live {
         wait_until(&format!("{job} has {names:?}"), || self.pods(job) == names);
     }
 
-    /// The kubelet says what became of a pod.
+    /// Sets the phase of a pod, as its kubelet does.
     pub(crate) fn set_phase(&self, pod: &str, phase: &str) {
         let code = i32::from(phase == "Failed");
         let state = match phase {
@@ -179,14 +181,14 @@ impl Live {
     }
 
     /// Waits until an event about this object has this reason; returns its note.
-    fn told(&self, name: &str, reason: &str) -> String {
+    fn event_note(&self, name: &str, reason: &str) -> String {
         let mut note = String::new();
-        wait_until(&format!("{reason} is told of {name}"), || {
+        wait_until(&format!("{name} has the event {reason}"), || {
             let events = self.admin.list("events").into_iter();
-            let mut own = events.filter(|event| {
+            let mut events = events.filter(|event| {
                 event["involvedObject"]["name"] == name && event["reason"] == reason
             });
-            let found = own.next();
+            let found = events.next();
             if let Some(event) = &found {
                 note = event["message"].as_str().unwrap().into();
             }
@@ -241,20 +243,20 @@ pub(crate) fn running(live: &Live, name: &str, change: impl FnOnce(&mut Value)) 
     start_pods(live, name);
 }
 
-/// The job is let in, and its pods start, also those that are made meanwhile.
+/// Enqueues the job and starts its pods, including those that are created meanwhile.
 pub(crate) fn start_pods(live: &Live, name: &str) {
     let pods = [0, 1].map(|index| format!("{name}-w-{index}"));
     wait_until(&format!("{name} runs with all its pods"), || {
-        live.let_in(name);
+        live.enqueue(name);
         let mut running = 0;
         for pod in live.pods(name) {
-            let own = live.admin.get("pods", &format!("default/{pod}"));
-            let own = own.unwrap_or_default();
-            if own["status"]["phase"] == "Pending" {
+            let stored = live.admin.get("pods", &format!("default/{pod}"));
+            let stored = stored.unwrap_or_default();
+            if stored["status"]["phase"] == "Pending" {
                 live.set_phase(&pod, "Running");
             }
-            let marked = own["metadata"]["annotations"].get("volcano.sh/controller-out-of-sync");
-            running += i32::from(own["status"]["phase"] == "Running" && marked.is_none());
+            let marked = stored["metadata"]["annotations"].get("volcano.sh/controller-out-of-sync");
+            running += i32::from(stored["status"]["phase"] == "Running" && marked.is_none());
         }
         let counts = live.job(name)["status"].take();
         let counted = live.phase(name) == "Running" && counts["running"] == 2;
@@ -267,7 +269,7 @@ pub(crate) fn on_failure(job: &mut Value) {
 }
 
 #[test]
-fn a_job_gets_a_group_then_pods_and_is_completed() {
+fn a_job_gets_a_pod_group_then_pods_and_completes() {
     let live = Live::new(&[]);
     live.admin
         .create(job("train", |job| {
@@ -319,7 +321,7 @@ fn a_pod_that_fails_restarts_its_job_by_a_policy() {
         (&json!(1), &json!(1))
     );
     assert_eq!(
-        live.told("train", "ExecuteAction"),
+        live.event_note("train", "ExecuteAction"),
         "Start to execute action RestartJob "
     );
 }
@@ -338,10 +340,10 @@ fn commands_abort_and_resume_a_job_once() {
     wait_until("no Command is left", || {
         live.admin.list("commands").is_empty()
     });
-    let note = live.told("train", "CommandIssued");
+    let note = live.event_note("train", "CommandIssued");
     assert!(note.starts_with("Start to execute command "), "{note}");
-    // One for a job that is gone goes, too.
-    live.command("nobody", "AbortJob");
+    // A Command for a job that does not exist is deleted, too.
+    live.command("missing", "AbortJob");
     wait_until("no Command is left", || {
         live.admin.list("commands").is_empty()
     });
@@ -359,7 +361,10 @@ fn a_queue_closes_by_a_command_when_its_last_group_is_gone() {
         .unwrap();
     wait_until("the queue is closing", || state("default") == "Closing");
     wait_until("the one below is closed", || state("below") == "Closed");
-    assert_eq!(live.told("default", "CloseQueue"), "Close queue succeed");
+    assert_eq!(
+        live.event_note("default", "CloseQueue"),
+        "Close queue succeed"
+    );
     live.command("train", "AbortJob");
     wait_until("the queue is closed", || state("default") == "Closed");
     live.admin
@@ -371,7 +376,7 @@ fn a_queue_closes_by_a_command_when_its_last_group_is_gone() {
 }
 
 #[test]
-fn a_finished_job_is_deleted_when_its_time_is_over() {
+fn a_finished_job_is_deleted_when_its_ttl_is_over() {
     let live = Live::new(&[]);
     running(&live, "train", |job| {
         job["spec"]["ttlSecondsAfterFinished"] = json!(1);
@@ -383,13 +388,13 @@ fn a_finished_job_is_deleted_when_its_time_is_over() {
 }
 
 #[test]
-fn a_job_that_cannot_start_says_why_and_starts_when_it_can() {
+fn a_job_without_its_claim_records_an_event_and_starts_once_the_claim_exists() {
     let live = Live::new(&[]);
     let volume = json!([{"mountPath": "/data", "volumeClaimName": "data"}]);
     live.admin
         .create(job("train", |job| job["spec"]["volumes"] = volume))
         .unwrap();
-    let note = live.told("train", "PVCError");
+    let note = live.event_note("train", "PVCError");
     assert_eq!(
         note,
         "Failed to create PVC, err: pvc data is not found, the job will be in the Pending state until the PVC is created"
@@ -404,14 +409,14 @@ fn a_job_whose_queue_is_missing_waits_for_it() {
     let live = Live::new(&[]);
     let change = |job: &mut Value| job["spec"]["queue"] = json!("research");
     live.admin.create(job("train", change)).unwrap();
-    let note = live.told("train", "QueueNotFound");
+    let note = live.event_note("train", "QueueNotFound");
     assert!(note.contains("there is no queue \"research\""), "{note}");
     live.admin.create(queue("research", "root")).unwrap();
     start_pods(&live, "train");
 }
 
 #[test]
-fn calls_that_fail_are_repeated_and_nothing_is_made_twice() {
+fn failed_calls_are_retried_and_nothing_is_created_twice() {
     let live = Live::new(&[]);
     for (verb, what) in [
         ("create", "podgroups"),
@@ -472,7 +477,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn beside_a_live_volcano_they_do_not_start() {
+fn the_controllers_do_not_start_while_volcanos_run() {
     let mut live = Live::new(&[]);
     live.until_leader();
     let pod = json!({
@@ -488,12 +493,12 @@ fn beside_a_live_volcano_they_do_not_start() {
         status.is_some()
     });
     assert_eq!(status.unwrap().code(), Some(1));
-    // Whoever was there before goes on.
+    // The first one continues.
     assert!(live.program.try_wait().unwrap().is_none());
 }
 
 #[test]
-fn plain_pods_get_a_group_in_volcanos_form_only() {
+fn bare_pods_get_a_pod_group_only_with_form_volcano() {
     for form in ["volcano", "evictd"] {
         let live = Live::new(&["--form", form]);
         let set = json!({
@@ -530,7 +535,7 @@ fn plain_pods_get_a_group_in_volcanos_form_only() {
             .merge("replicasets", "default/web", nothing)
             .unwrap();
         wait_until("the group is gone", || group().is_none());
-        // A DaemonSet says how many start together as well.
+        // The annotation of a DaemonSet counts, too.
         let mut set = json!({
             "apiVersion": "apps/v1", "kind": "DaemonSet",
             "metadata": {
@@ -552,7 +557,7 @@ fn plain_pods_get_a_group_in_volcanos_form_only() {
         let group = || live.admin.get(GROUPS, &format!("default/{name}"));
         wait_until("the group of the DaemonSet is there", || group().is_some());
         assert_eq!(group().unwrap()["spec"]["minMember"], 2);
-        // Pods of jobs are not plain: nobody looks for an owner of theirs, least of all among Kubernetes' own jobs.
+        // Pods of jobs are not bare: the owner of one is not looked up among the Jobs of Kubernetes.
         running(&live, "train", |_| {});
         let log = live.api.log();
         let lost = |entry: &&Entry| entry.path.starts_with("/apis/batch/v1/");

@@ -38,7 +38,7 @@ fn webhooks() -> Vec<Value> {
 }
 
 #[test]
-fn s6_074_the_api_server_asks_at_every_path_but_the_one_that_changes_nothing() {
+fn s6_074_the_configurations_have_every_path_but_the_one_that_changes_nothing() {
     let asked: BTreeSet<_> = webhooks()
         .iter()
         .map(|webhook| {
@@ -59,7 +59,7 @@ fn s6_074_the_api_server_asks_at_every_path_but_the_one_that_changes_nothing() {
 
 /// The one thing that goes on without the webhook is the making of pods.
 #[test]
-fn only_pods_are_let_in_without_an_answer() {
+fn only_the_webhook_of_pods_ignores_failures() {
     for webhook in webhooks() {
         let of_pods = webhook["rules"][0]["resources"] == json!(["pods"]);
         let policy = if of_pods { "Ignore" } else { "Fail" };

@@ -42,7 +42,7 @@ fn s6_144_metrics_are_served_over_http() {
 }
 
 #[test]
-fn hundreds_of_silent_connections_keep_no_probe_of_the_controllers_waiting() {
+fn hundreds_of_idle_connections_delay_no_probe_of_the_controllers() {
     let (metrics, probes) = (free(), free());
     let live = Live::new(&[
         "--listen-address",
@@ -71,7 +71,7 @@ fn hundreds_of_silent_connections_keep_no_probe_of_the_controllers_waiting() {
 }
 
 #[test]
-fn no_log_holds_what_a_secret_does_however_much_is_logged() {
+fn no_log_level_shows_the_data_of_a_secret() {
     for level in ["3", "5", "8"] {
         let live = Live::new(&["-v", level]);
         let with_keys = job("train", |job| job["spec"]["plugins"] = json!({"ssh": []}));
@@ -95,7 +95,7 @@ fn no_log_holds_what_a_secret_does_however_much_is_logged() {
 
 /// A webhook sees names before an API server has looked at them.
 #[tokio::test]
-async fn no_name_of_a_tenant_begins_a_line_of_the_log() {
+async fn a_name_cannot_forge_a_line_of_the_log() {
     let scene = Scene::ready(&[]).await;
     let mut connection = scene.connect().await;
     let mut forged = reviewed_job("a", "team");

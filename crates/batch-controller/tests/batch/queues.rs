@@ -7,7 +7,7 @@ use serde_json::json;
 const COLUMNS: &str = "Name Weight State Parent Inqueue Pending Running Unknown Completed";
 
 #[test]
-fn s6_148_a_queue_is_made_with_volcanos_defaults() {
+fn s6_148_a_queue_is_created_with_volcanos_defaults() {
     let cluster = Cluster::start();
     let made = page(&cluster.run("queue create"));
     assert_eq!(made, "create queue test successfully\n");
@@ -25,19 +25,19 @@ fn s6_148_a_queue_is_made_with_volcanos_defaults() {
 }
 
 #[test]
-fn s6_148_a_state_that_a_queue_cannot_have_is_refused_and_one_that_is_not_kept_is_told() {
+fn s6_148_an_invalid_state_is_an_error_and_a_dropped_state_a_warning() {
     let cluster = Cluster::start();
-    let told = refusal(&cluster.run("queue create -S Ajar"), 2);
+    let message = refusal(&cluster.run("queue create -S Ajar"), 2);
     assert!(
-        told.contains("queue state must be in [Open Closed]"),
-        "{told}"
+        message.contains("queue state must be in [Open Closed]"),
+        "{message}"
     );
     let made = cluster.run("queue create -n q -S Closed");
     assert_eq!(page(&made), "create queue q successfully\n");
-    let told = stderr(&made);
+    let message = stderr(&made);
     assert!(
-        told.contains("`evictd-batch queue operate -n q -a close`"),
-        "{told}"
+        message.contains("`evictd-batch queue operate -n q -a close`"),
+        "{message}"
     );
 }
 
@@ -82,7 +82,7 @@ fn s6_148_queues_are_listed_with_their_pod_groups_counted() {
 }
 
 #[test]
-fn s6_148_a_queue_must_be_named_and_there() {
+fn s6_148_a_queue_needs_a_name_and_has_to_exist() {
     let cluster = Cluster::start();
     for (arguments, expected) in [
         (
@@ -101,8 +101,8 @@ fn s6_148_a_queue_must_be_named_and_there() {
             "when update queue q, weight must be specified, the value must be greater than 0",
         ),
     ] {
-        let told = refusal(&cluster.run(&format!("queue {arguments}")), 2);
-        assert_eq!(told, format!("evictd-batch: {expected}\n"));
+        let message = refusal(&cluster.run(&format!("queue {arguments}")), 2);
+        assert_eq!(message, format!("evictd-batch: {expected}\n"));
     }
     for arguments in [
         "get -n q",
@@ -110,10 +110,10 @@ fn s6_148_a_queue_must_be_named_and_there() {
         "operate -n q -a open",
         "operate -n q -a update -w 2",
     ] {
-        let told = refusal(&cluster.run(&format!("queue {arguments}")), 1);
+        let message = refusal(&cluster.run(&format!("queue {arguments}")), 1);
         assert!(
-            told.contains("queues.scheduling.volcano.sh \"q\" not found"),
-            "{told}"
+            message.contains("queues.scheduling.volcano.sh \"q\" not found"),
+            "{message}"
         );
     }
 }
@@ -143,18 +143,18 @@ fn s6_072_s6_148_opening_and_closing_make_commands_in_the_namespace_default() {
 }
 
 #[test]
-fn s6_148_a_weight_is_changed_alone_and_a_queue_is_deleted() {
+fn s6_148_an_update_changes_only_the_weight_and_a_queue_can_be_deleted() {
     let cluster = Cluster::start();
     cluster.queue("gold", json!({"spec": {"parent": "root", "novel": 1}}));
-    let told = page(&cluster.run("queue operate -n gold -a update -w 7"));
-    assert_eq!(told, "update queue gold successfully\n");
+    let message = page(&cluster.run("queue operate -n gold -a update -w 7"));
+    assert_eq!(message, "update queue gold successfully\n");
     let queue = cluster.only("queues");
     assert_eq!(
         queue["spec"],
         json!({"weight": 7, "parent": "root", "novel": 1})
     );
     assert!(cluster.admin.list("commands").is_empty());
-    let told = page(&cluster.run("queue delete -n gold"));
-    assert_eq!(told, "delete queue gold successfully\n");
+    let message = page(&cluster.run("queue delete -n gold"));
+    assert_eq!(message, "delete queue gold successfully\n");
     assert!(cluster.admin.list("queues").is_empty());
 }

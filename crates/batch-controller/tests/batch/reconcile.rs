@@ -15,7 +15,7 @@ fn answered(input: &Value, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn cases_of_jobs_and_queues_are_told_apart_and_answered() {
+fn files_of_jobs_and_of_queues_are_distinguished() {
     let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../batch/tests/oracle");
     for case in [
         "job/0223.json",
@@ -45,7 +45,7 @@ fn finished() -> Value {
 }
 
 #[test]
-fn ours_is_the_default_form() {
+fn the_default_form_is_evictd() {
     assert_eq!(answered(&finished(), &[])["status"]["version"], 4);
     assert_eq!(
         answered(&finished(), &["--form", "volcano"])["status"]["version"],
@@ -54,7 +54,7 @@ fn ours_is_the_default_form() {
 }
 
 #[test]
-fn people_get_a_page() {
+fn the_page_of_reconcile_lists_phase_and_pods() {
     let mut command = batch();
     let output = program::run(command.args(["reconcile", "-"]), finished().to_string());
     let page = program::page(&output);
@@ -65,7 +65,7 @@ fn people_get_a_page() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_place() {
+fn invalid_input_is_an_error_with_its_place() {
     let table = [
         (
             json!({}),

@@ -6,7 +6,7 @@ use evictd_testkit::program::{self, page, refusal, stderr};
 use serde_json::json;
 
 #[test]
-fn a_right_that_is_missing_is_named() {
+fn a_missing_right_is_named() {
     let cluster = Cluster::start();
     cluster.job("default", "train", json!({}));
     cluster.queue("gold", json!({}));
@@ -56,10 +56,10 @@ fn a_right_that_is_missing_is_named() {
             .args(arguments.split(' '))
             .arg("--kubeconfig")
             .arg(kubeconfig.path());
-        let told = refusal(&program::run(&mut command, ""), 3);
+        let message = refusal(&program::run(&mut command, ""), 3);
         assert!(
-            told.contains(&format!("the RBAC verb {right}")),
-            "{arguments}: {told}"
+            message.contains(&format!("the RBAC verb {right}")),
+            "{arguments}: {message}"
         );
     }
     // A job is shown without its events.
@@ -69,15 +69,15 @@ fn a_right_that_is_missing_is_named() {
         .arg(kubeconfig.path());
     let viewed = program::run(&mut command, "");
     assert!(page(&viewed).starts_with("Name:         train\n"));
-    let told = stderr(&viewed);
+    let message = stderr(&viewed);
     assert!(
-        told.contains("list on events is needed in the namespace default"),
-        "{told}"
+        message.contains("list on events is needed in the namespace default"),
+        "{message}"
     );
 }
 
 #[test]
-fn a_cluster_without_the_definitions_is_told_so() {
+fn a_cluster_without_the_definitions_is_an_error_that_says_so() {
     let cluster = Cluster::start();
     cluster
         .api
@@ -88,26 +88,26 @@ fn a_cluster_without_the_definitions_is_told_so() {
         ("job view -N a", "jobs.batch.volcano.sh"),
         ("queue list", "queues.scheduling.volcano.sh"),
     ] {
-        let told = refusal(&cluster.run(arguments), 1);
+        let message = refusal(&cluster.run(arguments), 1);
         let expected = format!(
-            "the API server does not know {kind}: the custom resource definitions are not installed there"
+            "the API server does not know {kind}: the custom resource definitions are not installed"
         );
-        assert!(told.contains(&expected), "{arguments}: {told}");
+        assert!(message.contains(&expected), "{arguments}: {message}");
     }
 }
 
 #[test]
-fn a_namespace_that_is_not_there_is_told_in_the_servers_words() {
+fn a_missing_namespace_is_an_error_with_the_servers_words() {
     let cluster = Cluster::start();
-    let told = refusal(&cluster.run("job run -N a -n nowhere"), 1);
+    let message = refusal(&cluster.run("job run -N a -n nowhere"), 1);
     assert_eq!(
-        told,
+        message,
         "evictd-batch: create job: 404 NotFound: namespaces \"nowhere\" not found\n"
     );
 }
 
 #[test]
-fn an_address_may_be_given_beside_a_kubeconfig_or_without() {
+fn master_works_with_and_without_a_kubeconfig() {
     let cluster = Cluster::start();
     let wrong = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -131,10 +131,13 @@ fn an_address_may_be_given_beside_a_kubeconfig_or_without() {
         assert_eq!(page(&found), "No resources found\n");
     }
     refusal(&list(Some(wrong.path()), &[]), 1);
-    let told = refusal(&list(None, &[]), 2);
-    assert!(told.contains("no API server is known"), "{told}");
-    let told = refusal(&list(None, &["--master", "10.0.0.1"]), 2);
-    assert!(told.contains("--master 10.0.0.1: is not a URL"), "{told}");
-    let told = refusal(&list(Some(wrong.path()), &["--context", "prod"]), 2);
-    assert!(told.contains("prod"), "{told}");
+    let message = refusal(&list(None, &[]), 2);
+    assert!(message.contains("no API server is known"), "{message}");
+    let message = refusal(&list(None, &["--master", "10.0.0.1"]), 2);
+    assert!(
+        message.contains("--master 10.0.0.1: is not a URL"),
+        "{message}"
+    );
+    let message = refusal(&list(Some(wrong.path()), &["--context", "prod"]), 2);
+    assert!(message.contains("prod"), "{message}");
 }

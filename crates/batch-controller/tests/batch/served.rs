@@ -99,7 +99,7 @@ impl Webhook {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let (told, addresses) = mpsc::channel();
+        let (message, addresses) = mpsc::channel();
         let log = Arc::new(Mutex::new(String::new()));
         let (stderr, all) = (program.stderr.take().unwrap(), Arc::clone(&log));
         thread::spawn(move || {
@@ -109,7 +109,7 @@ impl Webhook {
                         && (line.contains("listens on") || line.contains("answers probes"))
                     {
                         // Who started it may have given up.
-                        let _ = told.send(address.parse::<SocketAddr>());
+                        let _ = message.send(address.parse::<SocketAddr>());
                     }
                 }
                 let mut all = all.lock().unwrap();
@@ -118,9 +118,9 @@ impl Webhook {
             }
         });
         let next = || {
-            let told = addresses.recv_timeout(Duration::from_secs(30));
-            let told = told.unwrap_or_else(|_| panic!("{}", log.lock().unwrap()));
-            told.unwrap()
+            let message = addresses.recv_timeout(Duration::from_secs(30));
+            let message = message.unwrap_or_else(|_| panic!("{}", log.lock().unwrap()));
+            message.unwrap()
         };
         let (address, probes) = (next(), next());
         Self {
@@ -142,7 +142,7 @@ impl Webhook {
     }
 }
 
-/// The authorities that the API server was told to trust: the same in every webhook of both configurations.
+/// The authorities in `caBundle`, which are the same in every webhook of both configurations.
 pub(crate) fn bundle(admin: &Actor) -> Option<String> {
     let mut bundles = KINDS.iter().flat_map(|(_, plural)| {
         let configuration = admin.get(plural, "evictd-batch").unwrap();

@@ -49,7 +49,7 @@ fn s6_149_vsub_runs_a_job_with_a_command() {
 }
 
 #[test]
-fn s6_149_the_environment_of_vsub_is_below_its_options() {
+fn s6_149_options_of_vsub_override_its_environment() {
     let cluster = Cluster::start();
     let variables = [
         ("VOLCANO_SCHEDULER_NAME", "mine"),
@@ -77,7 +77,7 @@ fn s6_149_the_environment_of_vsub_is_below_its_options() {
 }
 
 #[test]
-fn s6_149_jobs_are_stopped_resumed_cancelled_and_shown() {
+fn s6_149_jobs_are_suspended_resumed_cancelled_and_shown() {
     let cluster = Cluster::start();
     cluster.job("kube-system", "train", json!({}));
     let of_job = ["-N", "kube-system", "-n", "train"];

@@ -45,7 +45,7 @@ fn a_gang_that_fits_is_bound() {
 }
 
 #[test]
-fn groups_of_kubernetes_own_are_jobs_and_one_that_cannot_be_is_shown_with_the_reason() {
+fn upstream_pod_groups_are_jobs_and_an_ignored_one_is_shown_with_the_reason() {
     let mut input = gang(2);
     for pod in input["pods"].as_array_mut().unwrap() {
         pod["metadata"]["annotations"] = json!({});
@@ -73,7 +73,7 @@ fn groups_of_kubernetes_own_are_jobs_and_one_that_cannot_be_is_shown_with_the_re
 }
 
 #[test]
-fn for_people_there_is_a_table() {
+fn the_page_of_a_session_is_a_table_of_jobs() {
     let whole = page(&simulate(&gang(3), &["-o", "wide"]));
     let lines: Vec<&str> = whole.lines().collect();
     assert_eq!(
@@ -89,7 +89,7 @@ fn for_people_there_is_a_table() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_used_is_an_answer_and_a_refusal() {
+fn an_invalid_configuration_is_the_answer_and_exits_with_2() {
     let mut input = gang(1);
     input["conf"] = json!("actions: \"allocate, dance\"\n");
     let output = simulate(&input, &["-o", "json"]);
@@ -98,31 +98,31 @@ fn a_configuration_that_cannot_be_used_is_an_answer_and_a_refusal() {
         refused,
         json!({"confError": "failed to find Action  dance"})
     );
-    let told = refusal(&output, 2);
+    let message = refusal(&output, 2);
     assert!(
-        told.contains("conf: failed to find Action  dance"),
-        "{told}"
+        message.contains("conf: failed to find Action  dance"),
+        "{message}"
     );
     // For people it is said once.
     assert_eq!(stdout(&simulate(&input, &[])), "");
 }
 
 #[test]
-fn what_is_passed_over_is_warned_of() {
+fn an_ignored_setting_is_a_warning() {
     let mut input = gang(1);
     input["conf"] =
         json!("actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobRedy: false\n");
     let output = simulate(&input, &["-o", "json"]);
-    let told = stderr(&output);
+    let message = stderr(&output);
     assert!(
-        told.contains("enableJobRedy: unknown key; the nearest is enableJobReady"),
-        "{told}"
+        message.contains("enableJobRedy: unknown key; the nearest is enableJobReady"),
+        "{message}"
     );
     answer(&output);
 }
 
 #[test]
-fn mistakes_in_the_file_are_told_with_their_places() {
-    let told = refusal(&simulate(&json!({"nodes": 3}), &[]), 2);
-    assert!(told.contains("nodes"), "{told}");
+fn mistakes_in_a_session_file_are_errors_with_their_places() {
+    let message = refusal(&simulate(&json!({"nodes": 3}), &[]), 2);
+    assert!(message.contains("nodes"), "{message}");
 }

@@ -50,7 +50,7 @@ jobs:
 ";
 
 #[test]
-fn figures_of_two_configurations_stand_side_by_side() {
+fn two_configurations_are_compared_side_by_side() {
     let (fifo, proportion) = (conf("fifo"), conf("proportion"));
     let arguments = ["--conf", &fifo, "--compare", &proportion];
     let shown = page(&play(&arguments, TRACE));
@@ -88,7 +88,7 @@ fn figures_of_two_configurations_stand_side_by_side() {
 }
 
 #[test]
-fn the_same_trace_comes_to_the_same_in_both_forms_of_writing() {
+fn a_trace_in_json_and_in_yaml_has_the_same_result() {
     let value: Value = serde_saphyr::from_str(TRACE).unwrap();
     let json = answer(&play(&["-o", "json"], value.to_string()));
     assert_eq!(json, answer(&play(&["-o", "json"], TRACE)));
@@ -123,15 +123,15 @@ fn a_picture_shows_every_configuration_and_queue() {
         picture.matches("</text>").count()
     );
     assert!(!picture.contains("NaN") && !picture.contains("inf"));
-    let told = refusal(&play(&["--svg", "/nowhere/a.svg"], TRACE), 1);
+    let message = refusal(&play(&["--svg", "/nowhere/a.svg"], TRACE), 1);
     assert!(
-        told.contains("--svg /nowhere/a.svg: No such file"),
-        "{told}"
+        message.contains("--svg /nowhere/a.svg: No such file"),
+        "{message}"
     );
 }
 
 #[test]
-fn a_generated_trace_is_played_and_says_how_it_was_made() {
+fn a_generated_trace_can_be_simulated_and_has_statistics() {
     let trace = page(&simulate(
         &["--generate", "--jobs", "60", "--seed", "7"],
         "",
@@ -165,8 +165,8 @@ fn a_job_larger_than_the_cluster_is_named_with_the_reason() {
         shown.contains("ada/gang  b      resource in cluster is overused"),
         "{shown}"
     );
-    let told = answer(&play(&["-o", "json", "--conf", &conf("fifo")], &trace));
-    let left = &told["runs"][0]["unfinished"][0];
+    let message = answer(&play(&["-o", "json", "--conf", &conf("fifo")], &trace));
+    let left = &message["runs"][0]["unfinished"][0];
     assert_eq!(left["job"], json!("ada/gang"));
     assert!(
         left["reason"].as_str().unwrap().contains("overused cpu"),
@@ -175,7 +175,7 @@ fn a_job_larger_than_the_cluster_is_named_with_the_reason() {
 }
 
 #[test]
-fn mistakes_in_a_trace_are_told_with_line_and_nearest_key() {
+fn mistakes_in_a_trace_are_errors_with_line_and_nearest_key() {
     for (from, to, wanted) in [
         (
             "arrival: 40",
@@ -241,13 +241,13 @@ fn mistakes_in_a_trace_are_told_with_line_and_nearest_key() {
     ] {
         let trace = TRACE.replacen(from, to, 1);
         assert_ne!(trace, TRACE, "{from}");
-        let told = refusal(&play(&[], &trace), 2);
-        assert!(told.contains(wanted), "{to}: {told}");
+        let message = refusal(&play(&[], &trace), 2);
+        assert!(message.contains(wanted), "{to}: {message}");
     }
 }
 
 #[test]
-fn options_that_cannot_be_are_refused() {
+fn invalid_options_are_refused() {
     let wrong = Path::new(CONFS).join("nowhere.conf").display().to_string();
     for (arguments, wanted) in [
         (vec!["--trace", "-", "file.json"], "cannot be used with"),
@@ -295,21 +295,21 @@ fn options_that_cannot_be_are_refused() {
             "at most 4 configurations",
         ),
     ] {
-        let told = refusal(&simulate(&arguments, TRACE), 2);
-        assert!(told.contains(wanted), "{arguments:?}: {told}");
+        let message = refusal(&simulate(&arguments, TRACE), 2);
+        assert!(message.contains(wanted), "{arguments:?}: {message}");
     }
 }
 
 #[test]
-fn what_is_wrong_with_a_configuration_is_told_with_its_file() {
+fn an_invalid_configuration_is_an_error_with_its_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("own.conf");
     let shown = file.display().to_string();
     std::fs::write(&file, "actions: \"allocate, dance\"\n").unwrap();
-    let told = refusal(&play(&["--conf", &shown], TRACE), 2);
+    let message = refusal(&play(&["--conf", &shown], TRACE), 2);
     assert!(
-        told.contains("own.conf: failed to find Action  dance"),
-        "{told}"
+        message.contains("own.conf: failed to find Action  dance"),
+        "{message}"
     );
     std::fs::write(
         &file,
@@ -318,11 +318,11 @@ fn what_is_wrong_with_a_configuration_is_told_with_its_file() {
     .unwrap();
     let output = play(&["--conf", &shown, "-o", "json"], TRACE);
     answer(&output);
-    let told = stderr(&output);
+    let message = stderr(&output);
     assert!(
-        told.contains(
+        message.contains(
             "own.conf: tiers[0].plugins[0].name: gagn: unknown plugin; the nearest is gang"
         ),
-        "{told}"
+        "{message}"
     );
 }

@@ -79,7 +79,7 @@ fn every_right_of_the_controllers_is_used_and_none_is_missing() {
 }
 
 #[test]
-fn every_further_right_of_volcanos_form_is_used() {
+fn every_additional_right_of_form_volcano_is_used() {
     let live = live(&["--form", "volcano"]);
     live.until_leader();
     for (version, kind) in [

@@ -85,7 +85,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn s6_074_jobs_are_completed_and_let_in_or_refused_by_what_the_watch_tells() {
+async fn s6_074_jobs_get_defaults_and_are_decided_by_the_watched_queues() {
     let scene = Scene::ready(&[]).await;
     let mut connection = scene.connect().await;
     let made = connection
@@ -122,10 +122,10 @@ async fn s6_074_jobs_are_completed_and_let_in_or_refused_by_what_the_watch_tells
     let wrong = connection
         .review("/jobs/validate", "CREATE", &job("a", "team"))
         .await;
-    let told = "unable to find job queue: queue.scheduling.volcano.sh \"team\" not found;";
+    let message = "unable to find job queue: queue.scheduling.volcano.sh \"team\" not found;";
     assert_eq!(
         wrong,
-        json!({"uid": "42", "allowed": false, "status": {"message": told}})
+        json!({"uid": "42", "allowed": false, "status": {"message": message}})
     );
     let denied = "denied: /jobs/validate CREATE /a: unable to find job queue";
     scene
@@ -154,7 +154,7 @@ async fn s6_074_jobs_are_completed_and_let_in_or_refused_by_what_the_watch_tells
     scene.admin.delete("queues", "team", json!({})).unwrap();
     scene
         .until("the queue is never gone", async || {
-            scene.said("team").await == told
+            scene.said("team").await == message
         })
         .await;
 
@@ -176,10 +176,10 @@ async fn s6_074_jobs_are_completed_and_let_in_or_refused_by_what_the_watch_tells
 }
 
 #[tokio::test]
-async fn garbage_and_too_much_are_refused_and_the_next_request_is_answered() {
+async fn malformed_and_too_large_requests_are_refused_and_the_next_one_is_answered() {
     let scene = Scene::ready(&["--enabled-admission=/jobs/validate,/queues/validate"]).await;
     let mut connection = scene.connect().await;
-    for (path, kind, body, code, told) in [
+    for (path, kind, body, code, message) in [
         (
             "/jobs/validate",
             JSON,
@@ -232,7 +232,7 @@ async fn garbage_and_too_much_are_refused_and_the_next_request_is_answered() {
     ] {
         let (found, text) = connection.post(path, kind, body).await;
         assert_eq!(found, code, "{path}: {text}");
-        assert!(text.starts_with(told), "{path}: {text}");
+        assert!(text.starts_with(message), "{path}: {text}");
     }
     assert_eq!(connection.get("/jobs/validate").await.0, 405);
     assert_eq!(connection.get("/livez").await, (200, "ok".to_owned()));
@@ -326,7 +326,7 @@ async fn a_thousand_requests_at_once_are_all_answered_right() {
 
 /// What is open has a bound in time, and others are answered meanwhile.
 #[tokio::test]
-async fn whoever_sends_nothing_more_is_told_so_in_time() {
+async fn a_request_that_stalls_gets_a_timeout() {
     let scene = Scene::ready(&["--request-timeout=1", "--max-in-flight=1"]).await;
     let mut slow = scene.connect().await;
     let (code, text) = slow.post_endlessly("/jobs/validate").await;
@@ -384,7 +384,7 @@ fn shared(admin: &Actor) -> String {
 }
 
 #[tokio::test]
-async fn the_certificate_is_shared_by_replicas_and_the_bundle_is_kept_right() {
+async fn replicas_share_the_certificate_and_keep_the_ca_bundle_up_to_date() {
     let scene = Scene::ready(&[]).await;
     let authorities = shared(&scene.admin);
     assert_eq!(bundle(&scene.admin).as_ref(), Some(&authorities));
@@ -459,12 +459,12 @@ async fn a_certificate_from_files_is_read_again_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let write = |authority: &Authority| {
-        let own = authority
+        let certificate = authority
             .sign(&["evictd-batch-webhook.volcano-system.svc"])
             .unwrap();
         fs::write(at("ca.crt"), authority.pem()).unwrap();
-        fs::write(at("tls.crt"), own.certificate()).unwrap();
-        fs::write(at("tls.key"), own.key()).unwrap();
+        fs::write(at("tls.crt"), certificate.certificate()).unwrap();
+        fs::write(at("tls.key"), certificate.key()).unwrap();
     };
     let one = Authority::new("one").unwrap();
     write(&one);
@@ -486,7 +486,7 @@ async fn a_certificate_from_files_is_read_again_when_it_changes() {
 }
 
 #[tokio::test]
-async fn before_queues_are_known_nothing_is_decided_and_afterwards_the_api_server_may_be_away() {
+async fn nothing_is_decided_before_queues_are_listed_and_decisions_go_on_without_the_api_server() {
     let api = cluster();
     for verb in ["watch", "list"] {
         api.fault(Fault::answer(503).on(verb, "queues"));
@@ -512,7 +512,7 @@ async fn before_queues_are_known_nothing_is_decided_and_afterwards_the_api_serve
         .await;
     assert_eq!(
         (code, text.as_str()),
-        (503, "queues and namespaces are not known yet\n")
+        (503, "queues and namespaces are not listed yet\n")
     );
     assert!(!scene.webhook.is_ready().await);
     scene.api.clear_faults();
@@ -538,16 +538,16 @@ async fn told_to_stop_it_ends_what_is_under_way_and_exits_well() {
 }
 
 #[test]
-fn mistakes_on_the_command_line_are_told() {
+fn invalid_options_of_the_webhook_are_errors() {
     use crate::batch;
     use evictd_testkit::program::{self, refusal};
-    for (flags, told) in [
+    for (flags, message) in [
         (&["--tls-cert-file", "x"][..], "--tls-private-key-file"),
         (
             &["--enabled-admission", "/hypernodes/validate"],
             "the paths are /jobs/mutate",
         ),
-        (&[], "in which namespace is the Service?"),
+        (&[], "the namespace of the Service is not known"),
         (
             &["--webhook-namespace", "x", "--kubeconfig", "/nowhere"],
             "cannot use the kubeconfig /nowhere",
@@ -560,6 +560,6 @@ fn mistakes_on_the_command_line_are_told() {
             .env_remove("KUBECONFIG")
             .env("HOME", "/nowhere");
         let said = refusal(&program::run(&mut command, ""), 2);
-        assert!(said.contains(told), "{flags:?}: {said}");
+        assert!(said.contains(message), "{flags:?}: {said}");
     }
 }

@@ -79,7 +79,7 @@ fn the_first_line_is_the_answer_and_the_page_fits_eighty_columns() {
         "  - node b is uncordoned",
         "    1  Insufficient cpu",
         "    1  node(s) were unschedulable",
-        "By the built-in configuration; --conf FILE names the scheduler's own.",
+        "The built-in configuration was used; --conf FILE sets that of the scheduler.",
     ] {
         assert!(lines.contains(&line), "{line}\n{whole}");
     }
@@ -88,7 +88,7 @@ fn the_first_line_is_the_answer_and_the_page_fits_eighty_columns() {
 }
 
 #[test]
-fn programs_get_all_of_it() {
+fn json_and_yaml_have_the_whole_answer() {
     for form in ["evictd", "volcano"] {
         let all = answer(&of_file(&list(objects()), &["-o", "json", "--form", form]));
         assert_eq!(
@@ -118,11 +118,11 @@ fn programs_get_all_of_it() {
 }
 
 #[test]
-fn a_session_is_a_cluster_as_well_and_brings_its_configuration() {
+fn a_session_file_is_a_cluster_with_its_configuration() {
     let of = |kind: &str| {
         objects()
             .into_iter()
-            .filter(|own| own["kind"] == kind)
+            .filter(|change| change["kind"] == kind)
             .collect::<Vec<Value>>()
     };
     let session = json!({
@@ -134,13 +134,13 @@ fn a_session_is_a_cluster_as_well_and_brings_its_configuration() {
     assert!(!whole.contains("built-in"), "{whole}");
     assert!(whole.contains("shared by no plugin"), "{whole}");
     let conf = file("actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gagn\n");
-    let told = of_file(&session, &["--conf", &conf.path().display().to_string()]);
-    assert!(stderr(&told).contains("gagn"), "{}", stderr(&told));
+    let message = of_file(&session, &["--conf", &conf.path().display().to_string()]);
+    assert!(stderr(&message).contains("gagn"), "{}", stderr(&message));
 }
 
 #[test]
-fn what_is_wrong_with_the_question_is_told() {
-    let told = |input: &Value, arguments: &[&str]| refusal(&of_file(input, arguments), 2);
+fn an_unknown_job_or_file_is_an_error() {
+    let message = |input: &Value, arguments: &[&str]| refusal(&of_file(input, arguments), 2);
     let mut command = batch();
     command.args(["why", "trian", "--cluster", "-"]);
     let misspelt = program::run(&mut command, list(objects()).to_string());
@@ -148,7 +148,7 @@ fn what_is_wrong_with_the_question_is_told() {
         refusal(&misspelt, 2),
         "evictd-batch: no job, pod group, pod or owner of pods is named trian in the namespace default; the nearest name is train\n"
     );
-    let broken = told(
+    let broken = message(
         &list(vec![
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": 3}),
         ]),
@@ -159,12 +159,12 @@ fn what_is_wrong_with_the_question_is_told() {
         "{broken}"
     );
     let conf = file("actions: \"dance\"\n");
-    let wrong = told(
+    let wrong = message(
         &list(objects()),
         &["--conf", &conf.path().display().to_string()],
     );
     assert!(wrong.contains("failed to find Action dance"), "{wrong}");
-    let both = told(&list(objects()), &["--context", "prod"]);
+    let both = message(&list(objects()), &["--context", "prod"]);
     assert!(both.contains("cannot be used with"), "{both}");
 }
 
@@ -193,7 +193,7 @@ fn a_live_cluster_is_only_read_and_answers_as_its_dump_does() {
     let asked = cluster.api.log().split_off(before);
     let mut verbs: Vec<(String, &str)> = asked
         .iter()
-        .map(|own| (own.what.clone(), own.verb))
+        .map(|entry| (entry.what.clone(), entry.verb))
         .collect();
     verbs.sort();
     verbs.dedup();
@@ -214,7 +214,7 @@ fn a_live_cluster_is_only_read_and_answers_as_its_dump_does() {
 }
 
 #[test]
-fn what_others_evicted_is_shown_and_volumes_are_read_where_pods_need_them() {
+fn past_evictions_are_shown_and_volumes_are_read_only_for_pods_that_need_them() {
     let cluster = cluster();
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e1", "namespace": "default"},
@@ -236,7 +236,7 @@ fn what_others_evicted_is_shown_and_volumes_are_read_where_pods_need_them() {
         .unwrap();
     let whole = page(&cluster.run("why train"));
     assert!(
-        whole.contains("Had to go for others:\n  2026-01-01T00:00:00Z pod group train: reclaim"),
+        whole.contains("Evicted for other jobs:\n  2026-01-01T00:00:00Z pod group train: reclaim"),
         "{whole}"
     );
     assert!(
@@ -244,7 +244,7 @@ fn what_others_evicted_is_shown_and_volumes_are_read_where_pods_need_them() {
             .api
             .log()
             .iter()
-            .any(|own| own.what == "persistentvolumeclaims" && own.verb == "list")
+            .any(|entry| entry.what == "persistentvolumeclaims" && entry.verb == "list")
     );
 }
 
@@ -263,24 +263,28 @@ fn in_one_rack() -> Vec<Value> {
         "spec": {"workloadRef": {"workloadName": "train"}, "schedulingPolicy": {"gang": {"minCount": 2}},
             "schedulingConstraints": {"topology": [{"key": "rack"}]}}}));
     for index in 0..2 {
-        let mut own = pod(&format!("train-{index}"), "", "5", None);
-        own["metadata"]["annotations"] = json!({});
-        own["spec"]["schedulingGroup"] = json!({"podGroupName": "train"});
-        all.push(own);
+        let mut member = pod(&format!("train-{index}"), "", "5", None);
+        member["metadata"]["annotations"] = json!({});
+        member["spec"]["schedulingGroup"] = json!({"podGroupName": "train"});
+        all.push(member);
     }
     all
 }
 
 #[test]
-fn kubernetes_own_groups_are_read_where_pods_name_them() {
+fn upstream_pod_groups_are_read_only_if_pods_name_them() {
     let conf =
         file("actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n");
     let conf = conf.path().display().to_string();
     let whole = page(&of_file(&list(in_one_rack()), &["--conf", &conf]));
     let headline = "train waits: 1 of its 2 pods fits on no node with rack=x (too little cpu on the\nonly node).";
     assert!(whole.starts_with(headline), "{whole}");
-    for part in ["What the only node with\nrack=x says", "Queue gold:"] {
-        assert!(whole.contains(part), "{whole}");
+    let one_line = whole.replace('\n', " ");
+    for part in [
+        "The reason of the only node with rack=x against",
+        "Queue gold:",
+    ] {
+        assert!(one_line.contains(part), "{whole}");
     }
     let cluster = Cluster::start();
     for object in in_one_rack() {
@@ -312,7 +316,7 @@ fn without_the_right_to_events_the_answer_is_the_same() {
     let output = program::run(&mut command, "");
     assert!(page(&output).starts_with(HEADLINE));
     assert!(
-        stderr(&output).contains("evictions of the past are not shown"),
+        stderr(&output).contains("past evictions are not shown"),
         "{}",
         stderr(&output)
     );

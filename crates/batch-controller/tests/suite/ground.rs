@@ -37,7 +37,7 @@ tiers:
 /// One at a time: controllers work for every job of the cluster.
 static CLUSTER: Mutex<()> = Mutex::const_new(());
 
-/// A job's pod that ends well at once, one that fails at once, and one that runs until it is told to end.
+/// A command that succeeds at once, one that fails at once, and one that runs until a signal.
 pub(crate) const ENDS: &[&str] = &["--version"];
 pub(crate) const FAILS: &[&str] = &["check-config", "/nowhere/at-all.yaml"];
 pub(crate) const STAYS: &[&str] = &["worker", "--alone", "--hold", "1Mi"];
@@ -78,14 +78,14 @@ async fn others(jobs: &Api<DynamicObject>) -> bool {
         let Ok(list) = jobs.list(&ListParams::default()).await else {
             return false;
         };
-        let own = |job: &DynamicObject| {
+        let of_test = |job: &DynamicObject| {
             let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
             namespace.starts_with("evictd-suite-")
         };
         if list.items.is_empty() {
             return false;
         }
-        if !list.items.iter().all(own) || Instant::now() > deadline {
+        if !list.items.iter().all(of_test) || Instant::now() > deadline {
             return true;
         }
         sleep(Duration::from_millis(100)).await;
@@ -181,7 +181,7 @@ impl Batch {
             if self.made_now(&name, &one).await {
                 self.made.push((definition.clone(), name.clone()));
             }
-            let established = |own: &Value| has_condition(own, "Established", "True");
+            let established = |definition: &Value| has_condition(definition, "Established", "True");
             found(&self.kinds.definitions, &name, established).await;
         }
     }
@@ -193,7 +193,8 @@ impl Batch {
             let there = self.kinds.definitions.get(name).await;
             let exists = matches!(&refused, kube::Error::Api(status) if status.code == 409);
             // That of an earlier test may be about to go, or just be gone.
-            if exists && there.is_ok_and(|own| own.metadata.deletion_timestamp.is_none()) {
+            if exists && there.is_ok_and(|existing| existing.metadata.deletion_timestamp.is_none())
+            {
                 return false;
             }
             assert!(Instant::now() < deadline, "{name}: {refused}");
@@ -267,8 +268,8 @@ impl Batch {
         let deadline = Instant::now() + AT_MOST;
         loop {
             let log = fs::read_to_string(&path).unwrap();
-            let told = log.split_once("listens on https://");
-            if let Some((address, _)) = told.and_then(|(_, rest)| rest.split_once('\n')) {
+            let after = log.split_once("listens on https://");
+            if let Some((address, _)) = after.and_then(|(_, rest)| rest.split_once('\n')) {
                 return address.to_owned();
             }
             assert!(Instant::now() < deadline, "the webhook does not listen");
@@ -281,8 +282,8 @@ impl Batch {
         let mut command = Command::new(BATCH);
         command.env("KUBECONFIG", self.suite.ground.kubeconfig());
         let output = command.args(arguments).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
         output
     }
 
@@ -390,7 +391,7 @@ impl Batch {
     }
 
     /// Waits until an event about this object has this in its note.
-    pub(crate) async fn told(&self, name: &str, reason: &str, part: &str) {
+    pub(crate) async fn has_event(&self, name: &str, reason: &str, part: &str) {
         let events: Api<Event> = self.suite.api();
         let deadline = Instant::now() + AT_MOST;
         loop {

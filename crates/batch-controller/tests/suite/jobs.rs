@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_job_runs_to_its_end_with_its_plugins_and_goes_when_its_time_is_over() {
+async fn a_job_completes_with_its_plugins_and_is_deleted_when_its_ttl_is_over() {
     let Some(batch) = Batch::start("ends", 2).await else {
         return;
     };
@@ -16,8 +16,9 @@ async fn a_job_runs_to_its_end_with_its_plugins_and_goes_when_its_time_is_over()
         let all = ListParams::default();
         let all = batch.kinds.definitions.list(&all).await.unwrap();
         let ours = all.items.into_iter().map(|one| one.metadata);
-        let ours = ours.filter(|own| own.name.as_deref().unwrap().ends_with(".volcano.sh"));
-        ours.map(|own| (own.name, own.uid, own.generation))
+        let ours =
+            ours.filter(|definition| definition.name.as_deref().unwrap().ends_with(".volcano.sh"));
+        ours.map(|definition| (definition.name, definition.uid, definition.generation))
             .collect::<Vec<_>>()
     };
     let before = definitions().await;
@@ -33,12 +34,12 @@ async fn a_job_runs_to_its_end_with_its_plugins_and_goes_when_its_time_is_over()
         let spec = &pod["spec"];
         let index = pod["metadata"]["name"].as_str().unwrap().rsplit('-').next();
         let env = spec["containers"][0]["env"].as_array().unwrap();
-        let told = |name: &str| {
-            let mut own = env.iter().filter(|one| one["name"] == name);
-            own.next().and_then(|one| one["value"].as_str())
+        let variable = |name: &str| {
+            let mut variables = env.iter().filter(|one| one["name"] == name);
+            variables.next().and_then(|one| one["value"].as_str())
         };
-        assert_eq!(told("VC_TASK_INDEX"), index);
-        assert_eq!(told("VC_WORK_HOSTS"), None, "{env:?}");
+        assert_eq!(variable("VC_TASK_INDEX"), index);
+        assert_eq!(variable("VC_WORK_HOSTS"), None, "{env:?}");
         assert_eq!(spec["subdomain"], "train");
         assert_eq!(spec["hostname"], pod["metadata"]["name"]);
     }
@@ -61,7 +62,7 @@ async fn a_job_runs_to_its_end_with_its_plugins_and_goes_when_its_time_is_over()
 }
 
 #[tokio::test]
-async fn a_gang_that_does_not_fit_has_no_pod_bound_and_says_why_until_it_fits() {
+async fn no_pod_of_a_gang_is_bound_until_the_whole_gang_fits() {
     let Some(batch) = Batch::start("gang", 4).await else {
         return;
     };
@@ -75,12 +76,13 @@ async fn a_gang_that_does_not_fit_has_no_pod_bound_and_says_why_until_it_fits() 
     let group = found(&batch.kinds.groups, &group, |group| {
         let conditions = group["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
-        conditions.any(|own| own["type"] == "Unschedulable" && own["status"] == "True")
+        conditions
+            .any(|condition| condition["type"] == "Unschedulable" && condition["status"] == "True")
     })
     .await;
     let group = group["metadata"]["name"].as_str().unwrap();
-    let told = "tasks in gang unschedulable";
-    batch.told(group, "Unschedulable", told).await;
+    let message = "tasks in gang unschedulable";
+    batch.has_event(group, "Unschedulable", message).await;
     batch
         .meanwhile("none is bound", async || {
             bound(&batch.pods(Some("gang")).await) == 0
@@ -95,7 +97,7 @@ async fn a_gang_that_does_not_fit_has_no_pod_bound_and_says_why_until_it_fits() 
 }
 
 #[tokio::test]
-async fn plain_pods_and_gangs_never_get_the_same_room() {
+async fn bare_pods_and_gangs_never_share_the_same_room() {
     let Some(batch) = Batch::start("beside", 8).await else {
         return;
     };
@@ -127,7 +129,7 @@ async fn plain_pods_and_gangs_never_get_the_same_room() {
 }
 
 #[tokio::test]
-async fn a_job_whose_pod_fails_restarts_by_its_policy_as_often_as_it_may() {
+async fn a_job_restarts_by_its_policy_up_to_max_retry() {
     let Some(batch) = Batch::start("restarts", 2).await else {
         return;
     };
@@ -137,7 +139,9 @@ async fn a_job_whose_pod_fails_restarts_by_its_policy_as_often_as_it_may() {
     batch.create(job).await;
     let failed = batch.job_is("fails", "Failed").await;
     assert_eq!(failed["status"]["retryCount"], 2, "{failed:#}");
-    batch.told("fails", "ExecuteAction", "RestartJob").await;
+    batch
+        .has_event("fails", "ExecuteAction", "RestartJob")
+        .await;
 }
 
 #[tokio::test]

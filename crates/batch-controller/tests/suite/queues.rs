@@ -12,7 +12,7 @@ fn greedy(batch: &Batch, name: &str, queue: &str, min: u32) -> Value {
 }
 
 #[tokio::test]
-async fn two_queues_share_by_their_weights_and_one_takes_back_what_it_deserves() {
+async fn two_queues_share_by_weight_and_one_reclaims_its_deserved_share() {
     let Some(mut batch) = Batch::start("share", 4).await else {
         return;
     };
@@ -36,7 +36,7 @@ async fn two_queues_share_by_their_weights_and_one_takes_back_what_it_deserves()
 }
 
 #[tokio::test]
-async fn a_queue_that_is_closed_takes_no_job_until_it_is_open_again() {
+async fn a_closed_queue_accepts_no_job_until_it_is_opened() {
     let Some(mut batch) = Batch::start("closed", 2).await else {
         return;
     };

@@ -53,7 +53,7 @@ async fn asked(batch: &Batch, job: &Value) -> Result<Value, String> {
 }
 
 #[tokio::test]
-async fn jobs_are_completed_and_refused_in_volcanos_words() {
+async fn jobs_get_defaults_and_are_refused_with_volcanos_words() {
     let Some(mut batch) = Batch::start("webhook", 2).await else {
         return;
     };
@@ -72,17 +72,17 @@ async fn jobs_are_completed_and_refused_in_volcanos_words() {
     let completed = loop {
         match asked(&batch, &job).await {
             Ok(completed) => break completed,
-            Err(told) if Instant::now() < deadline => {
-                assert!(told.contains("failed calling webhook"), "{told}");
+            Err(error) if Instant::now() < deadline => {
+                assert!(error.contains("failed calling webhook"), "{error}");
             }
-            Err(told) if Ground::is_real() => {
+            Err(error) if Ground::is_real() => {
                 left_out(
                     "webhook",
-                    format!("the API server does not reach it: {told}"),
+                    format!("the API server does not reach it: {error}"),
                 );
                 return;
             }
-            Err(told) => panic!("{told}"),
+            Err(error) => panic!("{error}"),
         }
         sleep(Duration::from_millis(100)).await;
     };
@@ -100,9 +100,9 @@ async fn jobs_are_completed_and_refused_in_volcanos_words() {
     for task in twice["spec"]["tasks"].as_array_mut().unwrap() {
         task["name"] = "work".into();
     }
-    let told = asked(&batch, &twice).await.unwrap_err();
+    let error = asked(&batch, &twice).await.unwrap_err();
     let denied = "admission webhook \"jobs.suite.evictd.dev\" denied the request: ";
-    assert_eq!(told, format!("{denied}duplicated task name work;"));
+    assert_eq!(error, format!("{denied}duplicated task name work;"));
 
     let queue = batch.queue("closes", 1).await;
     batch.batch(&["queue", "operate", "-n", &queue, "-a", "close"]);

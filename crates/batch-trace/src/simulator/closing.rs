@@ -6,6 +6,7 @@ use crate::usage::Amounts;
 use crate::wire::{Job, in_seconds};
 use evictd_batch::job::Tone;
 use evictd_batch::session::Outcome;
+use evictd_batch::wire::PodGroupConditionType;
 use std::collections::BTreeMap;
 
 /// The figures so far.
@@ -108,7 +109,8 @@ fn reason(outcome: &Outcome, job: &str) -> String {
     }
     let group = outcome.pod_groups.get(job);
     let conditions = group.into_iter().flat_map(|group| &group.conditions);
-    let mut conditions = conditions.filter(|condition| condition.kind == "Unschedulable");
+    let mut conditions =
+        conditions.filter(|condition| condition.kind == PodGroupConditionType::Unschedulable);
     conditions
         .next()
         .map_or_else(String::new, |condition| condition.message.clone())

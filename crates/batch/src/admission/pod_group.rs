@@ -3,7 +3,7 @@
 use super::job::topology::has_both_tiers;
 use super::patch::PatchOperation;
 use super::{Known, job};
-use crate::wire::{NetworkTopology, PodGroup};
+use crate::wire::{NetworkTopology, PodGroup, QueueState};
 use serde::Deserialize;
 
 /// The queue of groups that name none, which a namespace can replace.
@@ -33,7 +33,7 @@ fn queue(name: &str, known: &Known) -> Option<String> {
     }
     match known.queue(name) {
         Err(not_found) => Some(format!("unable to find queue: {not_found}")),
-        Ok(queue) if queue.status.state != "Open" => Some(format!(
+        Ok(queue) if queue.status.state != QueueState::Open => Some(format!(
             "can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{}`.",
             queue.status.state
         )),

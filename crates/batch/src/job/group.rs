@@ -7,7 +7,10 @@ use super::names::{self, IN_STAGES};
 use super::object::{group_name, metadata, namespace};
 use super::transition;
 use crate::usage::{pod_usage, times};
-use crate::wire::{Job, NetworkTopology, PartitionPolicy, PodGroup, TaskSpec};
+use crate::wire::{
+    ConditionStatus, Job, NetworkTopology, PartitionPolicy, PodGroup, PodGroupConditionType,
+    TaskSpec,
+};
 use evictd_pod::wire::{PodSpec, ResourceList, TextMap};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -23,11 +26,11 @@ pub(super) fn of_job(job: &Job, lister: &dyn Lister) -> Option<Arc<PodGroup>> {
 /// The event that says why the job waits: the newest condition that holds, unless it is Scheduled (S6-039).
 pub(super) fn pending(job: &Job, group: &PodGroup) -> Option<Notice> {
     let conditions = group.status.conditions.iter().rev();
-    let holding = conditions.filter(|condition| condition.status == "True");
+    let holding = conditions.filter(|condition| condition.status == ConditionStatus::True);
     let newest = holding.max_by_key(|condition| condition.last_transition_time)?;
-    (newest.kind != "Scheduled").then(|| {
+    (newest.kind != PodGroupConditionType::Scheduled).then(|| {
         let (namespace, name) = (namespace(job), &job.metadata.name);
-        let kind = newest.kind.to_lowercase();
+        let kind = newest.kind.as_str().to_lowercase();
         let message = format!(
             "PodGroup {namespace}:{name} {kind}, reason: {}",
             newest.message

@@ -8,9 +8,10 @@
 //!
 //! ```
 //! use evictd_batch::bus::Action;
-//! use evictd_batch::job::{Phase, Procedure, Retain, Rule, procedure};
+//! use evictd_batch::job::{Procedure, Retain, Rule, procedure};
+//! use evictd_batch::wire::JobPhase;
 //!
-//! let restart = procedure(Phase::Running, &Action::RestartJob);
+//! let restart = procedure(JobPhase::Running, &Action::RestartJob);
 //! assert_eq!(restart, Procedure::Kill(Retain::None, Rule::Restart));
 //! ```
 //!
@@ -31,7 +32,6 @@ mod lister;
 mod machine;
 mod names;
 mod object;
-mod phase;
 mod plugins;
 mod pod_diff;
 mod pods;
@@ -57,7 +57,6 @@ pub use lister::Lister;
 pub use machine::{JobCommand, JobEvent, JobMachine, MOST_TRIES};
 pub(crate) use names::IN_STAGES;
 pub use object::pod_name;
-pub use phase::Phase;
 pub use policy::{Choice, choose};
 pub use request::Request;
 pub use round::{Round, Task};

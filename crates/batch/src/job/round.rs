@@ -4,7 +4,6 @@ use super::call::Answer;
 use super::info::JobInfo;
 use super::kill::Kill;
 use super::lister::Lister;
-use super::phase::Phase;
 use super::request::Request;
 use super::step::Step;
 use super::sync::Sync;
@@ -49,7 +48,7 @@ impl Round {
         let Some(job) = job else {
             return (Self(Work::Nothing), Step::done(Ok(())));
         };
-        let phase = Phase::of(&job.status.state.phase);
+        let phase = job.status.state.phase.or_pending();
         let kill = match procedure(phase, task.action) {
             Procedure::Sync(rule) => {
                 let mut sync = Box::new(Sync::new(info, job, rule, task.compat));

@@ -1,8 +1,8 @@
 //! The counts in a job's status, and how it is written.
 
 use super::call::Call;
-use super::phase::Phase;
 use crate::compat::{Compat, Difference};
+use crate::wire::JobPhase;
 use crate::wire::{Job, JobCondition, JobStatus, TaskPod};
 use evictd_pod::duration;
 use jiff::Timestamp;
@@ -115,6 +115,6 @@ fn difference(old: &Value, new: &Value) -> Value {
 
 /// Whether the job has been initiated: plugins, claims and PodGroup were made once (S6-036).
 pub(super) fn is_initiated(status: &JobStatus) -> bool {
-    let phase = status.state.phase.as_str();
-    !(phase.is_empty() || phase == Phase::Pending.as_str())
+    let phase = &status.state.phase;
+    !(phase.is_empty() || *phase == JobPhase::Pending)
 }

@@ -7,7 +7,6 @@ use super::failure::{MOST_PODS, RoundError};
 use super::group;
 use super::info::{JobInfo, Pods};
 use super::lister::Lister;
-use super::phase::Phase;
 use super::plugins;
 use super::pod_diff::{Made, PodDiff};
 use super::pods::Shared;
@@ -15,6 +14,7 @@ use super::status;
 use super::step::{Next, Step, checked, listed};
 use super::transition::{Rule, replicas};
 use crate::compat::{Compat, Difference};
+use crate::wire::JobPhase;
 use crate::wire::{Job, JobStatus};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -266,9 +266,7 @@ impl Sync {
         if !self.status.state.phase.is_empty() {
             return Want::Stage(Stage::Keys);
         }
-        Phase::Pending
-            .as_str()
-            .clone_into(&mut self.status.state.phase);
+        self.status.state.phase = JobPhase::Pending.into();
         self.status.min_available = self.job.spec.min_available;
         status::stamp(&mut self.status, now);
         Want::Calls(vec![status::write(&self.job, &self.status)])

@@ -1,8 +1,8 @@
 //! The procedure and the next phase for each phase and action (S6-017 to S6-028).
 
 use super::dependencies::Waiting;
-use super::phase::Phase;
 use crate::bus::Action;
+use crate::wire::JobPhase;
 use crate::wire::{JobSpec, JobStatus, TaskSpec};
 
 /// Which pods an action ends.
@@ -42,11 +42,11 @@ pub enum Rule {
     /// It stays.
     Keep,
     /// It becomes this one.
-    Enter(Phase),
+    Enter(JobPhase),
     /// The job restarts, which counts.
     Restart,
     /// It becomes this one once no pod waits, runs or ends.
-    WhenEmpty(Phase),
+    WhenEmpty(JobPhase),
     /// S6-018.
     WhilePending,
     /// S6-021.
@@ -56,22 +56,24 @@ pub enum Rule {
 }
 
 /// The procedure of an action in this phase.
-pub fn procedure(phase: Phase, action: &Action) -> Procedure {
+pub fn procedure(phase: JobPhase, action: &Action) -> Procedure {
     match phase {
-        Phase::Pending => starting(action, Rule::WhilePending),
-        Phase::Running => starting(action, Rule::WhileRunning),
-        Phase::Restarting => match (action, target(action)) {
+        JobPhase::Pending => starting(action, Rule::WhilePending),
+        JobPhase::Running => starting(action, Rule::WhileRunning),
+        JobPhase::Restarting => match (action, target(action)) {
             (Action::SyncJob, _) => Procedure::Sync(Rule::WhileRestarting),
             (_, Some(target)) => Procedure::KillTarget(target, Rule::WhileRestarting),
             _ => Procedure::Kill(Retain::None, Rule::WhileRestarting),
         },
-        Phase::Aborting | Phase::Aborted if *action == Action::ResumeJob => {
+        JobPhase::Aborting | JobPhase::Aborted if *action == Action::ResumeJob => {
             Procedure::Kill(Retain::Soft, Rule::Restart)
         }
-        Phase::Aborting => Procedure::Kill(Retain::Soft, Rule::WhenEmpty(Phase::Aborted)),
-        Phase::Completing => Procedure::Kill(Retain::Soft, Rule::WhenEmpty(Phase::Completed)),
-        Phase::Terminating => Procedure::Kill(Retain::Soft, Rule::WhenEmpty(Phase::Terminated)),
-        Phase::Aborted | Phase::Completed | Phase::Terminated | Phase::Failed => {
+        JobPhase::Aborting => Procedure::Kill(Retain::Soft, Rule::WhenEmpty(JobPhase::Aborted)),
+        JobPhase::Completing => Procedure::Kill(Retain::Soft, Rule::WhenEmpty(JobPhase::Completed)),
+        JobPhase::Terminating => {
+            Procedure::Kill(Retain::Soft, Rule::WhenEmpty(JobPhase::Terminated))
+        }
+        JobPhase::Aborted | JobPhase::Completed | JobPhase::Terminated | JobPhase::Failed => {
             Procedure::Kill(Retain::Soft, Rule::Keep)
         }
     }
@@ -83,9 +85,9 @@ fn starting(action: &Action, sync: Rule) -> Procedure {
     match (action, target(action)) {
         (Action::RestartJob, _) => Procedure::Kill(Retain::None, Rule::Restart),
         (_, Some(target)) => Procedure::KillTarget(target, Rule::Restart),
-        (Action::AbortJob, _) => enter(Phase::Aborting),
-        (Action::CompleteJob, _) => enter(Phase::Completing),
-        (Action::TerminateJob, _) => enter(Phase::Terminating),
+        (Action::AbortJob, _) => enter(JobPhase::Aborting),
+        (Action::CompleteJob, _) => enter(JobPhase::Completing),
+        (Action::TerminateJob, _) => enter(JobPhase::Terminating),
         _ => Procedure::Sync(sync),
     }
 }
@@ -108,7 +110,7 @@ impl Rule {
             Self::Enter(phase) => Some(phase),
             Self::Restart => {
                 status.retry_count = status.retry_count.saturating_add(1);
-                Some(Phase::Restarting)
+                Some(JobPhase::Restarting)
             }
             Self::WhenEmpty(phase) => {
                 let empty = status.terminating == 0 && status.pending == 0 && status.running == 0;
@@ -116,13 +118,13 @@ impl Rule {
             }
             Self::WhilePending => {
                 let under_way = waiting.under_way(spec, status);
-                (under_way.min_available <= under_way.started).then_some(Phase::Running)
+                (under_way.min_available <= under_way.started).then_some(JobPhase::Running)
             }
             Self::WhileRunning => while_running(spec, status, waiting),
             Self::WhileRestarting => while_restarting(spec, status),
         };
         if let Some(phase) = next {
-            phase.as_str().clone_into(&mut status.state.phase);
+            status.state.phase = phase.into();
         }
         next.is_some()
     }
@@ -140,19 +142,19 @@ pub(super) fn min_available_of<'t>(tasks: impl Iterator<Item = &'t TaskSpec>) ->
 }
 
 /// S6-020, S6-021.
-fn while_running(spec: &JobSpec, status: &JobStatus, waiting: &Waiting) -> Option<Phase> {
+fn while_running(spec: &JobSpec, status: &JobStatus, waiting: &Waiting) -> Option<JobPhase> {
     if replicas(spec) == 0 {
         return None;
     }
     if spec.min_success.is_some_and(|min| status.succeeded >= min) {
-        return Some(Phase::Completed);
+        return Some(JobPhase::Completed);
     }
     let under_way = waiting.under_way(spec, status);
     // Where all have ended whose turn has come, that of the others never comes.
     if i64::from(status.succeeded) + i64::from(status.failed) != under_way.all {
         let spare = under_way.replicas - under_way.min_available;
         // Too many pods wait for the job to count as running.
-        return (under_way.pending > spare).then_some(Phase::Pending);
+        return (under_way.pending > spare).then_some(JobPhase::Pending);
     }
     let short = || {
         spec.tasks.iter().any(|task| {
@@ -169,17 +171,17 @@ fn while_running(spec: &JobSpec, status: &JobStatus, waiting: &Waiting) -> Optio
     let failed =
         whole && short() || spec.min_success.is_some() || status.succeeded < spec.min_available;
     Some(if failed {
-        Phase::Failed
+        JobPhase::Failed
     } else {
-        Phase::Completed
+        JobPhase::Completed
     })
 }
 
 /// S6-022.
-fn while_restarting(spec: &JobSpec, status: &JobStatus) -> Option<Phase> {
+fn while_restarting(spec: &JobSpec, status: &JobStatus) -> Option<JobPhase> {
     if status.retry_count >= spec.max_retry {
-        return Some(Phase::Failed);
+        return Some(JobPhase::Failed);
     }
     let left = replicas(spec) - i64::from(status.terminating);
-    (left >= i64::from(status.min_available)).then_some(Phase::Pending)
+    (left >= i64::from(status.min_available)).then_some(JobPhase::Pending)
 }

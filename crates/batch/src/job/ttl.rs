@@ -1,6 +1,5 @@
 //! Finished jobs are deleted after a while (S6-054).
 
-use super::phase::Phase;
 use crate::wire::Job;
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 /// deletion the job is read again and asked again, and only the job with this UID may go.
 pub fn expires(job: &Job) -> Option<Timestamp> {
     let seconds = job.spec.ttl_seconds_after_finished?;
-    let finished = Phase::of(&job.status.state.phase).is_final();
+    let finished = job.status.state.phase.or_pending().is_final();
     if !finished || job.metadata.deletion_timestamp.is_some() {
         return None;
     }

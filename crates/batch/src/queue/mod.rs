@@ -14,5 +14,5 @@ mod view;
 pub use groups::{Groups, queue_added, queue_changed};
 pub use machine::{MOST_TRIES, QueueCommand, QueueEvent, QueueMachine};
 pub use round::{Answer, Call, Next, Notice, Request, Round, RoundError, Step};
-pub use state::{Procedure, State, Wanted, procedure};
+pub use state::{Procedure, Wanted, procedure};
 pub use view::{CLOSED_BY_PARENT, Lister, ROOT, View, ViewMetadata, ViewSpec, ViewStatus};

@@ -1,9 +1,10 @@
 //! One round of a queue: a request is carried out, call by call.
 
-use super::state::{Procedure, State, Wanted, procedure};
+use super::state::{Procedure, Wanted, procedure};
 use super::view::{CLOSED_BY_PARENT, Lister, ROOT, View};
 use crate::bus::{Action, Event};
 use crate::job::Tone;
+use crate::wire::QueueState;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub enum Call {
         /// Its name.
         queue: String,
         /// The state.
-        state: State,
+        state: QueueState,
     },
 }
 
@@ -124,7 +125,7 @@ enum Task {
     /// A queue without one above it gets the root (S6-070).
     Parent,
     /// Its state becomes this one, if it is not.
-    State(State, Why),
+    State(QueueState, Why),
     /// It is brought in line with the queue above it (S6-072).
     Hierarchy,
     /// The queues below that were closed because of it are to open.
@@ -171,10 +172,10 @@ impl Round {
 
     fn begin(&mut self, groups: &[&str], lister: &dyn Lister) -> Step {
         let state = &self.queue.status.state;
-        let Some(known) = State::of(state) else {
+        let Some(known) = state.or_open() else {
             let error = RoundError::State {
                 queue: self.request.queue.clone(),
-                state: state.clone(),
+                state: state.to_string(),
             };
             return self.done(Err(error));
         };
@@ -187,7 +188,7 @@ impl Round {
                 self.tasks.extend([Task::Parent, state, Task::Hierarchy]);
             }
             Procedure::Open => {
-                let state = Task::State(State::Open, Why::Open);
+                let state = Task::State(QueueState::Open, Why::Open);
                 let released = Task::Annotate(Arc::clone(&self.queue), false);
                 self.tasks.extend([Task::OpenChildren, state, released]);
             }
@@ -308,7 +309,7 @@ impl Round {
                 queue: name.to_owned(),
                 patch: json!([{"op": "add", "path": "/spec/parent", "value": ROOT}]),
             })),
-            Task::State(state, _) if self.queue.status.state == state.as_str() => Ok(None),
+            Task::State(state, _) if self.queue.status.state == *state => Ok(None),
             Task::State(state, _) => Ok(Some(Call::ApplyState {
                 queue: name.to_owned(),
                 state: *state,
@@ -346,7 +347,7 @@ impl Round {
         let above = above.ok_or_else(|| missing(&queue.spec.parent))?;
         if above.is_closing() && !queue.is_closing() {
             self.close(queue);
-        } else if above.status.state == State::Open.as_str()
+        } else if above.status.state == QueueState::Open
             && queue.is_closing()
             && queue.is_closed_by_parent()
         {

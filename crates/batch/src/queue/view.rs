@@ -1,5 +1,6 @@
 //! A queue as its controller sees it, and the other objects that the controller reads.
 
+use crate::wire::{OpenEnum, QueueState};
 use evictd_pod::wire::null_is_default;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,9 +50,9 @@ pub struct ViewSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct ViewStatus {
-    /// `Open`, `Closed`, `Closing`, `Unknown`; empty before the controller has seen it.
+    /// The state; empty before the controller has seen the queue.
     #[serde(deserialize_with = "null_is_default")]
-    pub state: String,
+    pub state: OpenEnum<QueueState>,
 }
 
 impl View {
@@ -62,7 +63,7 @@ impl View {
 
     /// Whether it is closed or about to be.
     pub fn is_closing(&self) -> bool {
-        matches!(&*self.status.state, "Closed" | "Closing")
+        self.status.state.is_closing()
     }
 
     /// Whether it was closed because the one above it was.

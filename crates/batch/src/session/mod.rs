@@ -80,8 +80,8 @@ pub use eviction_kind::EvictionKind;
 pub use known::Known;
 pub use objects::{GROUP, Objects, Setting, TASK_SPEC, reads_annotation};
 pub use outcome::{
-    Amounts, Event, Eviction, GroupCondition, GroupOutcome, JobShareOutcome, ObjectKind, Outcome,
-    PodCondition, QueueOutcome, Refused, UpstreamOutcome,
+    Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, ObjectKind, Outcome, PodCondition,
+    QueueOutcome, Refused, UpstreamOutcome,
 };
 
 pub use plain::plain_job;

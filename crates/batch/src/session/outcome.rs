@@ -5,7 +5,7 @@ use super::pod_id::PodId;
 use super::snapshot::Job;
 use super::snapshot::task::Task;
 use crate::job::Tone;
-use crate::wire::PodGroupStatus;
+use crate::wire::{PodGroupCondition, PodGroupStatus};
 use evictd_placement::NodeId;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -150,7 +150,8 @@ pub struct Eviction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GroupOutcome {
     /// By type and reason.
-    pub conditions: Vec<GroupCondition>,
+    #[serde(serialize_with = "conditions")]
+    pub conditions: Vec<PodGroupCondition>,
     /// Pods that failed.
     pub failed: i32,
     /// Its phase.
@@ -180,18 +181,25 @@ pub enum UpstreamOutcome {
     Preempted,
 }
 
-/// A condition of a pod group.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct GroupCondition {
-    /// `Unschedulable`, `Scheduled`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// In a word.
-    pub reason: String,
-    /// `True`, `False`.
-    pub status: String,
-    /// For people.
-    pub message: String,
+/// Writes conditions without session and time, so that equal sessions have equal outcomes.
+fn conditions<S: Serializer>(
+    conditions: &[PodGroupCondition],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Shown<'a> {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        reason: &'a str,
+        status: &'a str,
+        message: &'a str,
+    }
+    serializer.collect_seq(conditions.iter().map(|condition| Shown {
+        kind: condition.kind.as_str(),
+        reason: &condition.reason,
+        status: condition.status.as_str(),
+        message: &condition.message,
+    }))
 }
 
 /// The condition `PodScheduled` of a pod.

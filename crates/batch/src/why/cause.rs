@@ -10,6 +10,7 @@ use super::what_if::WhatIf;
 use super::{lifetime, messages};
 use crate::compat::Difference;
 use crate::session::{BlockingReason, JobDiagnosis, Outcome, Setting, Shortfall};
+use crate::wire::{PodGroupConditionType, QueueState};
 use std::collections::BTreeSet;
 
 /// The whole answer without the job's history.
@@ -38,7 +39,7 @@ pub(super) fn answer(what_if: &mut WhatIf<'_>, subject: &Subject, setting: &Sett
     }
     let group = outcome.pod_groups.get(&subject.group);
     let mut conditions = group.iter().flat_map(|group| &group.conditions);
-    let said = conditions.find(|condition| condition.kind == "Unschedulable");
+    let said = conditions.find(|condition| condition.kind == PodGroupConditionType::Unschedulable);
     answer.said = said.map(|condition| condition.message.clone());
     answer.diagnosis = diagnosis;
     answer.ahead = ahead(what_if, answer.diagnosis.as_ref());
@@ -50,7 +51,7 @@ fn look(what_if: &mut WhatIf<'_>, subject: &Subject) -> (Outcome, Option<JobDiag
     let (outcome, mut diagnosis) = what_if.diagnosis(&subject.group);
     if let Some(diagnosis) = &mut diagnosis {
         let queue = what_if.queues.get(&diagnosis.queue.name);
-        let state = queue.map(|queue| queue.status.state.clone());
+        let state = queue.map(|queue| queue.status.state.to_string());
         diagnosis.queue.state = state.unwrap_or_default();
     }
     (outcome, diagnosis)
@@ -441,7 +442,7 @@ fn first(
     let queue = queue_of(what_if, subject, setting);
     match what_if.queues.get(&queue) {
         None => first.push(Change::MakeQueue { queue }),
-        Some(waiting_queue) if waiting_queue.status.state != "Open" => {
+        Some(waiting_queue) if waiting_queue.status.state != QueueState::Open => {
             let closed = |diagnosis: &JobDiagnosis| {
                 diagnosis.blocking_reasons.contains(&BlockingReason::Closed)
             };

@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use super::what_if::WhatIf;
-use crate::wire::{PodGroup, Queue};
+use crate::wire::{PodGroup, Queue, QueueState};
 use evictd_pod::wire::Pod;
 use evictd_pod::{Node, Quantity};
 use evictd_what_if::Suggestion;
@@ -126,7 +126,7 @@ impl Change {
                 }
             }
             Self::OpenQueue { queue } => what_if.change(queue, |queue: &mut Queue| {
-                "Open".clone_into(&mut queue.status.state);
+                queue.status.state = QueueState::Open.into();
             }),
             Self::MakeQueue { queue } => make_queue(what_if, queue),
             Self::Capability {
@@ -163,7 +163,7 @@ fn make_queue(what_if: &mut WhatIf<'_>, name: &str) {
     let mut queue = Queue::default();
     name.clone_into(&mut queue.metadata.name);
     queue.spec.weight = 1;
-    "Open".clone_into(&mut queue.status.state);
+    queue.status.state = QueueState::Open.into();
     what_if.set(name, Some(Arc::new(queue)));
 }
 

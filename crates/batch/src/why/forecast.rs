@@ -103,7 +103,7 @@ fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
     let conditions = |status: &PodGroupStatus| -> BTreeSet<(String, String)> {
         let conditions = status.conditions.iter();
         conditions
-            .map(|condition| (condition.kind.clone(), condition.status.clone()))
+            .map(|condition| (condition.kind.to_string(), condition.status.to_string()))
             .collect()
     };
     one.phase == other.phase && conditions(one) == conditions(other)

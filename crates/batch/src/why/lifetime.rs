@@ -4,8 +4,8 @@ use super::answer::{Answer, State};
 use super::change::counted;
 use super::subject::Subject;
 use super::what_if::WhatIf;
-use crate::job::Phase;
 use crate::session::Setting;
+use crate::wire::JobPhase;
 use crate::wire::{Job, PodGroupPhase};
 
 /// The answer, if it follows from the job alone.
@@ -38,10 +38,10 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
         counted(ending, "pod"),
         if ending == 1 { "ends" } else { "end" }
     );
-    let phase = Phase::of(&status.state.phase);
+    let phase = status.state.phase.or_pending();
     match phase {
-        Phase::Pending | Phase::Running => None,
-        Phase::Completed => {
+        JobPhase::Pending | JobPhase::Running => None,
+        JobPhase::Completed => {
             let pods = usize::try_from(status.succeeded).unwrap_or(0);
             let pods = counted(pods, "pod");
             answer(
@@ -49,7 +49,7 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
                 format!("{name} was completed{at} ({pods} succeeded){why}"),
             )
         }
-        Phase::Failed => {
+        JobPhase::Failed => {
             let retries = usize::try_from(status.retry_count).unwrap_or(0);
             let retries = counted(retries, "restart");
             answer(
@@ -57,24 +57,24 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
                 format!("{name} failed{at} after {retries}{why}"),
             )
         }
-        Phase::Terminated => answer(State::Finished, format!("{name} was terminated{at}{why}")),
-        Phase::Completing => answer(
+        JobPhase::Terminated => answer(State::Finished, format!("{name} was terminated{at}{why}")),
+        JobPhase::Completing => answer(
             State::Finished,
             format!("{name} is completing{since}: {ending}"),
         ),
-        Phase::Terminating => answer(
+        JobPhase::Terminating => answer(
             State::Finished,
             format!("{name} is terminating{since}: {ending}"),
         ),
-        Phase::Restarting => {
+        JobPhase::Restarting => {
             let headline = format!(
                 "{name} restarts{since}: its pods are made anew once all have ended; {ending}"
             );
             answer(State::Waits, headline)
         }
-        Phase::Aborting | Phase::Aborted => {
+        JobPhase::Aborting | JobPhase::Aborted => {
             let text = match phase {
-                Phase::Aborted => format!("was aborted{at}"),
+                JobPhase::Aborted => format!("was aborted{at}"),
                 _ => format!("is being aborted{since}"),
             };
             let mut answer = Answer::of(subject, State::Stopped, format!("{name} {text}{why}"));

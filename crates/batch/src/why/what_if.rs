@@ -291,7 +291,7 @@ mod tests {
             pod.metadata.uid = "anew".into()
         });
         what_if.change("default", |queue: &mut Queue| {
-            "Closed".clone_into(&mut queue.status.state);
+            queue.status.state = crate::wire::QueueState::Closed.into();
         });
         what_if.add_class("first", 7);
         what_if.change("default/waits", |group: &mut PodGroup| {

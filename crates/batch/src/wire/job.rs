@@ -1,17 +1,21 @@
-//! A job: pods of several tasks that belong together, and its policies.
+//! A job with its tasks and policies (S6-002 to S6-006).
 
+use super::schema::{Anything, LABEL, ObjectMeta, SUBDOMAIN, Time};
+use super::{JobPhase, OpenEnum};
 use evictd_pod::wire::{Metadata, null_is_default};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A batch.volcano.sh/v1alpha1 `Job` (S6-001).
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+/// A batch.volcano.sh/v1alpha1 `Job` (S6-001): pods of one or more tasks, and the actions that events of them cause.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Job {
     /// Namespace and name.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "ObjectMeta")]
     pub metadata: Metadata,
     /// The desired state.
     #[serde(deserialize_with = "null_is_default")]
@@ -21,233 +25,286 @@ pub struct Job {
     pub status: JobStatus,
 }
 
-/// `spec` of a job (S6-002, S6-003).
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+/// The desired state of a job (S6-002, S6-003).
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobSpec {
-    /// The scheduler of its pods.
+    /// The scheduler of the pods.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(max = 63))]
     pub scheduler_name: String,
-    /// So many pods start at once or none.
+    /// The size of the gang: so many pods start together, or none starts.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub min_available: i32,
-    /// So many pods that succeeded make it complete.
+    /// The job is completed once so many pods have succeeded.
+    #[schemars(range(min = 1))]
     pub min_success: Option<i32>,
-    /// Volumes mounted in every container.
+    /// Volumes that every container mounts.
     #[serde(deserialize_with = "null_is_default")]
     pub volumes: Vec<VolumeSpec>,
-    /// Its tasks.
+    /// The tasks: pods by template.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(min = 1))]
     pub tasks: Vec<TaskSpec>,
-    /// The policies on events, in order of precedence.
+    /// Policies for events. The first one that matches an event counts.
     #[serde(deserialize_with = "null_is_default")]
     pub policies: Vec<LifecyclePolicy>,
-    /// Plugins of the controller with their arguments.
+    /// Plugins of the job controller, with their arguments.
     #[serde(deserialize_with = "null_is_default")]
     pub plugins: BTreeMap<String, Option<Vec<String>>>,
-    /// How long it is expected to run, in Go's notation.
+    /// The expected running time, such as 1h30m.
     pub running_estimate: Option<String>,
-    /// The queue that it waits in.
+    /// The queue of the job.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(max = 253), regex(pattern = SUBDOMAIN), extend("x-default" = "default"))]
     pub queue: String,
-    /// It fails after so many restarts.
+    /// The job fails after so many restarts.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0), extend("x-default" = 3))]
     pub max_retry: i32,
-    /// How long it is kept after its end, in seconds.
+    /// The job is deleted so many seconds after its end.
+    #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i32>,
-    /// The class that gives its priority.
+    /// The priority class of the job.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(max = 253), regex(pattern = SUBDOMAIN))]
     pub priority_class_name: String,
-    /// How near its pods have to be to each other.
+    /// How close to each other the pods have to be in the network.
     pub network_topology: Option<NetworkTopology>,
 }
 
 /// A volume of a job.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["mountPath"]))]
 pub struct VolumeSpec {
-    /// Where it is mounted.
+    /// The path in every container.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(min = 1), regex(pattern = "^[^:]+$"))]
     pub mount_path: String,
-    /// A claim that exists.
+    /// The name of an existing claim.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(max = 253))]
     pub volume_claim_name: String,
-    /// `spec` of a claim that is made.
+    /// The spec of a claim that the job controller creates.
+    #[schemars(with = "Option<Anything>")]
     pub volume_claim: Option<Value>,
 }
 
 /// A task: pods of one template.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TaskSpec {
-    /// Its name within the job.
+    /// The name of the task within the job.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(max = 63), regex(pattern = LABEL))]
     pub name: String,
-    /// So many pods.
+    /// The number of pods.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub replicas: i32,
-    /// So many of them are needed; absent means all.
+    /// The number of pods that the gang needs. If absent, it needs all of them.
+    #[schemars(range(min = 0))]
     pub min_available: Option<i32>,
-    /// `metadata` and `spec` of its pods, as they were written.
+    /// Metadata and spec of the pods.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Anything")]
     pub template: Value,
-    /// The policies for events of its pods, before the job's policies.
+    /// Policies for events of these pods. They come before the policies of the job.
     #[serde(deserialize_with = "null_is_default")]
     pub policies: Vec<LifecyclePolicy>,
-    /// `none`, `best-effort`, `restricted`, `single-numa-node`.
+    /// How close to each other the CPUs and devices of a pod have to be.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(extend("enum" = ["none", "best-effort", "restricted", "single-numa-node"]))]
     pub topology_policy: String,
-    /// It fails after so many restarts of its containers; -1 means never.
+    /// The task fails after so many restarts of its containers; -1 means never.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub max_retry: i32,
-    /// Tasks that have to be ready before.
+    /// Tasks that have to be ready before this one starts.
     pub depends_on: Option<DependsOn>,
-    /// Parts of the task that restart together.
+    /// Partitions of the task, which restart as a whole.
     pub partition_policy: Option<PartitionPolicy>,
 }
 
-/// Tasks that have to be ready before.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// Tasks that have to be ready first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DependsOn {
     /// Names of tasks of the same job.
     #[serde(deserialize_with = "null_is_default")]
     pub name: Vec<String>,
-    /// `any` or `all` (also if empty).
+    /// Whether `any` or `all` of them have to be ready; `all` if absent.
     #[serde(deserialize_with = "null_is_default")]
     pub iteration: String,
 }
 
-/// Parts of a task that restart together.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+/// Partitions of a task, which restart as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["totalPartitions", "partitionSize"]))]
 pub struct PartitionPolicy {
-    /// How many.
+    /// The number of partitions.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 1))]
     pub total_partitions: i32,
-    /// Pods of each.
+    /// The number of pods of a partition.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 1))]
     pub partition_size: i32,
-    /// So many are needed.
+    /// The number of partitions that the gang needs.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0), extend("x-default" = 0))]
     pub min_partitions: i32,
-    /// How near its pods have to be to each other.
+    /// How close to each other the pods of a partition have to be in the network.
     pub network_topology: Option<NetworkTopology>,
 }
 
-/// How near pods have to be to each other.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// How close to each other pods have to be in the network.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NetworkTopology {
-    /// `hard` or `soft`.
+    /// `hard`, or `soft` for a preference.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(extend("enum" = ["hard", "soft"], "x-default" = "hard"))]
     pub mode: String,
-    /// The highest tier that they may span, as a number.
+    /// The highest tier that the pods may span, as a number.
+    #[schemars(with = "Option<i64>", range(min = 0))]
     pub highest_tier_allowed: Option<i32>,
-    /// The same by its name.
+    /// The highest tier by its name. Only one of the two is set.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(max = 253))]
     pub highest_tier_name: String,
 }
 
 /// The action on an event (S6-004).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LifecyclePolicy {
-    /// `RestartJob`, ...
+    /// The action: `AbortJob`, `RestartJob`, `RestartTask`, `RestartPod`, `RestartPartition`, `TerminateJob`,
+    /// `CompleteJob`, `ResumeJob`.
     #[serde(deserialize_with = "null_is_default")]
     pub action: String,
-    /// `PodFailed`, ...
+    /// The event.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "PolicyEvent")]
     pub event: String,
-    /// Several of them.
+    /// More events.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Vec<PolicyEvent>")]
     pub events: Vec<String>,
-    /// The exit code of the pod's first container.
+    /// The exit code of the first container, in place of events.
     pub exit_code: Option<i32>,
-    /// How long the action waits, in Go's notation.
+    /// The delay of the action, such as 10m.
     pub timeout: Option<String>,
 }
 
-/// `status` of a job (S6-005).
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+/// An event of a policy. Admission refuses the events that only controllers use.
+#[derive(JsonSchema)]
+#[schemars(transparent, extend("enum" = [
+    "*", "PodPending", "PodRunning", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "OutOfSync", "CommandIssued",
+    "JobUpdated", "TaskFailed",
+]))]
+#[expect(
+    dead_code,
+    reason = "read as a text, because the machine has more events"
+)]
+struct PolicyEvent(String);
+
+/// The observed state of a job (S6-005).
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobStatus {
-    /// The phase.
+    /// The phase, and its reason.
     #[serde(deserialize_with = "null_is_default")]
     pub state: JobState,
-    /// `spec.minAvailable` as last seen.
+    /// `spec.minAvailable` as the controller last saw it.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub min_available: i32,
-    /// Pods of each task by phase.
+    /// Numbers of pods by task and phase.
     #[serde(deserialize_with = "null_is_default")]
     pub task_status_count: BTreeMap<String, TaskState>,
-    /// Pods that wait.
+    /// The number of pending pods.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub pending: i32,
-    /// Pods that run.
+    /// The number of running pods.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub running: i32,
-    /// Pods that succeeded.
+    /// The number of pods that succeeded.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub succeeded: i32,
-    /// Pods that failed.
+    /// The number of pods that failed.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub failed: i32,
-    /// Pods that are being deleted.
+    /// The number of pods that are being deleted.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub terminating: i32,
-    /// Pods of which nothing is known.
+    /// The number of pods in an unknown phase.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub unknown: i32,
-    /// Raised by each kill of all pods.
+    /// Counts how often all pods were killed. Pods of an earlier version no longer count.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub version: i32,
-    /// Restarts so far.
+    /// The number of restarts.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub retry_count: i32,
-    /// How long it ran, in Go's notation.
+    /// The running time, such as 1h30m.
     pub running_duration: Option<String>,
-    /// Objects that were made for it; absent before the plugins had their turn.
+    /// Objects that plugins created for the job. Absent until the plugins have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controlled_resources: Option<BTreeMap<String, String>>,
-    /// The phases it has been in.
+    /// The phases of the job so far.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<JobCondition>,
 }
 
 /// The phase of a job.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobState {
-    /// S6-006.
+    /// The phase (S6-006).
     #[serde(deserialize_with = "null_is_default")]
-    pub phase: String,
-    /// Why, in a word.
+    pub phase: OpenEnum<JobPhase>,
+    /// The reason in a word.
     #[serde(deserialize_with = "null_is_default")]
     pub reason: String,
-    /// Why, for people.
+    /// The reason in a sentence.
     #[serde(deserialize_with = "null_is_default")]
     pub message: String,
-    /// Since when.
+    /// When the job entered the phase.
+    #[schemars(with = "Option<Time>")]
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// Pods of a task by phase.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// Numbers of pods of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct TaskState {
-    /// `Pending`, `Running`, ...
+    /// The number of pods by phase.
     #[serde(deserialize_with = "null_is_default")]
     pub phase: BTreeMap<String, i32>,
 }
 
-/// A phase that a job has been in.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// A phase that the job was in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["status"]))]
 pub struct JobCondition {
     /// The phase.
     #[serde(deserialize_with = "null_is_default")]
-    pub status: String,
-    /// Since when.
+    #[schemars(with = "String")]
+    pub status: OpenEnum<JobPhase>,
+    /// When the job entered the phase.
+    #[schemars(with = "Option<Time>")]
     pub last_transition_time: Option<Timestamp>,
 }

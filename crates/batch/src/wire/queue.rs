@@ -1,15 +1,18 @@
-//! A queue that jobs wait in, and its share of the cluster.
+//! A queue: jobs wait in it, and share its part of the cluster (S6-011).
 
+use super::schema::{Amounts, ObjectMeta, SUBDOMAIN};
+use super::{OpenEnum, QueueState};
 use evictd_pod::wire::{Metadata, ResourceList, null_is_default};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-/// A scheduling.volcano.sh/v1beta1 `Queue` (S6-011).
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+/// A scheduling.volcano.sh/v1beta1 `Queue` (S6-011): pod groups wait in it, and share its part of the cluster.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Queue {
-    /// Its name; queues have no namespace.
+    /// The name. Queues have no namespace.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "ObjectMeta")]
     pub metadata: Metadata,
     /// The desired state.
     #[serde(deserialize_with = "null_is_default")]
@@ -19,72 +22,146 @@ pub struct Queue {
     pub status: QueueStatus,
 }
 
-/// `spec` of a queue.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+/// The desired state of a queue.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct QueueSpec {
-    /// Its share beside those of the others.
+    /// The weight of the queue among its siblings.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 1, max = 65535), extend("x-default" = 1))]
     pub weight: i32,
-    /// The most it may use.
+    /// The upper limit of what the queue may use.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Amounts")]
     pub capability: ResourceList,
-    /// Whether other queues may reclaim what it uses above its share; absent means yes.
+    /// Whether other queues may reclaim what the queue uses above its share. Absent means true.
     pub reclaimable: Option<bool>,
-    /// Its guaranteed amounts.
+    /// Clusters that jobs of the queue are sent to.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub extend_clusters: Vec<Cluster>,
+    /// Amounts that are reserved for the queue.
     #[serde(deserialize_with = "null_is_default")]
     pub guarantee: Guarantee,
-    /// Its deserved amounts, with the plugin `capacity`.
+    /// The deserved amounts, for the plugin capacity.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Amounts")]
     pub deserved: ResourceList,
-    /// The queue above it; empty means `root`.
+    /// The parent queue. Absent means root.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(length(max = 253), regex(pattern = SUBDOMAIN))]
     pub parent: String,
-    /// The higher comes first.
+    /// Queues of a higher priority come first, and are reclaimed from last.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub priority: i32,
-    /// Groups of nodes that it prefers or avoids.
-    pub affinity: Option<Value>,
+    /// Groups of nodes that the queue prefers or avoids.
+    pub affinity: Option<Affinity>,
     /// Any text.
     #[serde(rename = "type", deserialize_with = "null_is_default")]
+    #[schemars(length(max = 253))]
     pub kind: String,
-    /// `fifo` or `traverse`.
+    /// What happens if the first job of the queue cannot be placed: `fifo` waits for it, `traverse` tries the next ones.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(extend("enum" = ["fifo", "traverse"], "x-default" = "traverse"))]
     pub dequeue_strategy: String,
 }
 
-/// The guaranteed amounts of a queue.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+/// Another cluster.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Cluster {
+    /// The name of the cluster.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// The weight of the cluster among the others.
+    #[serde(deserialize_with = "null_is_default")]
+    pub weight: i32,
+    /// The capacity of the cluster.
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Amounts")]
+    pub capacity: ResourceList,
+}
+
+/// Amounts that are reserved for a queue.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Guarantee {
     /// The amounts.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Amounts")]
     pub resource: ResourceList,
 }
 
-/// `status` of a queue.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+/// Groups of nodes that a queue prefers or avoids.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Affinity {
+    /// Groups of nodes for the pods of the queue.
+    pub node_group_affinity: Option<NodeGroups>,
+    /// Groups of nodes that the pods of the queue avoid.
+    pub node_group_anti_affinity: Option<NodeGroups>,
+}
+
+/// Groups of nodes, by name.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeGroups {
+    /// A requirement.
+    #[serde(deserialize_with = "null_is_default")]
+    pub required_during_scheduling_ignored_during_execution: Vec<String>,
+    /// A preference.
+    #[serde(deserialize_with = "null_is_default")]
+    pub preferred_during_scheduling_ignored_during_execution: Vec<String>,
+}
+
+/// The observed state of a queue.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct QueueStatus {
-    /// `Open`, `Closed`, `Closing`, `Unknown`.
+    /// Whether the queue accepts jobs.
     #[serde(deserialize_with = "null_is_default")]
-    pub state: String,
-    /// Groups whose phase is not known.
+    pub state: OpenEnum<QueueState>,
+    /// The number of pod groups in phase Unknown.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub unknown: i32,
-    /// Groups that wait to be let in.
+    /// The number of pod groups that are not enqueued.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub pending: i32,
-    /// Groups that run.
+    /// The number of running pod groups.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub running: i32,
-    /// Groups that were let in and wait for room.
+    /// The number of pod groups that are enqueued and not placed.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub inqueue: i32,
-    /// Groups that are done.
+    /// The number of completed pod groups.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(range(min = 0))]
     pub completed: i32,
-    /// The amounts that its pods use.
+    /// Nodes that are reserved for the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<QueueReservation>,
+    /// The amounts that the pods of the queue use.
     #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Amounts")]
     pub allocated: ResourceList,
+}
+
+/// Nodes that are reserved for a queue.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct QueueReservation {
+    /// Names of the nodes.
+    #[serde(deserialize_with = "null_is_default")]
+    pub nodes: Vec<String>,
+    /// The idle amounts of the nodes.
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Amounts")]
+    pub resource: ResourceList,
 }

@@ -343,7 +343,7 @@ impl Cluster {
     }
 
     pub(super) fn phase(&self) -> String {
-        self.job().status.state.phase
+        self.job().status.state.phase.to_string()
     }
 
     pub(super) fn pods(&self) -> Vec<String> {

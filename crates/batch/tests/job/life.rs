@@ -87,7 +87,7 @@ fn s6_009_a_group_has_volcanos_fields() {
         ),
         (2, 1)
     );
-    assert_eq!(group.status.conditions[0].kind, "Unschedulable");
+    assert_eq!(group.status.conditions[0].kind.as_str(), "Unschedulable");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn a_job_restarts_when_a_pod_fails_and_no_more_often_than_it_may() {
         assert_eq!(status.retry_count, retries);
         if retries < 3 {
             // Until the new group is let in; then the pods that are gone count no longer.
-            assert_eq!(status.state.phase, "Restarting");
+            assert_eq!(status.state.phase.as_str(), "Restarting");
             started(&mut cluster);
             assert_eq!(
                 (cluster.phase().as_str(), cluster.pods().len()),

@@ -2,7 +2,8 @@
 
 use super::support::{case, phase, pod, task, volcano};
 use evictd_batch::bus::Action;
-use evictd_batch::job::{Phase, Procedure, Retain, Rule, Target, procedure};
+use evictd_batch::job::{Procedure, Retain, Rule, Target, procedure};
+use evictd_batch::wire::JobPhase;
 use serde_json::{Value, json};
 
 fn soft(rule: Rule) -> Procedure {
@@ -10,7 +11,7 @@ fn soft(rule: Rule) -> Procedure {
 }
 
 /// The whole table but for what is asked below.
-fn check(from: Phase, table: &[(Action, Procedure)], others: Procedure) {
+fn check(from: JobPhase, table: &[(Action, Procedure)], others: Procedure) {
     let all = [
         "AbortJob",
         "RestartJob",
@@ -37,9 +38,12 @@ fn check(from: Phase, table: &[(Action, Procedure)], others: Procedure) {
 
 fn starting() -> Vec<(Action, Procedure)> {
     vec![
-        (Action::AbortJob, soft(Rule::Enter(Phase::Aborting))),
-        (Action::TerminateJob, soft(Rule::Enter(Phase::Terminating))),
-        (Action::CompleteJob, soft(Rule::Enter(Phase::Completing))),
+        (Action::AbortJob, soft(Rule::Enter(JobPhase::Aborting))),
+        (
+            Action::TerminateJob,
+            soft(Rule::Enter(JobPhase::Terminating)),
+        ),
+        (Action::CompleteJob, soft(Rule::Enter(JobPhase::Completing))),
         (
             Action::RestartJob,
             Procedure::Kill(Retain::None, Rule::Restart),
@@ -62,7 +66,7 @@ fn starting() -> Vec<(Action, Procedure)> {
 #[test]
 fn s6_017_pending_ends_pods_or_synchronises() {
     check(
-        Phase::Pending,
+        JobPhase::Pending,
         &starting(),
         Procedure::Sync(Rule::WhilePending),
     );
@@ -112,7 +116,7 @@ fn s6_018_pending_becomes_running_with_enough_pods_that_started() {
 #[test]
 fn s6_019_running_ends_pods_or_synchronises() {
     check(
-        Phase::Running,
+        JobPhase::Running,
         &starting(),
         Procedure::Sync(Rule::WhileRunning),
     );
@@ -209,7 +213,7 @@ fn s6_022_restarting_synchronises_ends_a_target_or_all() {
         ),
     ];
     check(
-        Phase::Restarting,
+        JobPhase::Restarting,
         &table,
         Procedure::Kill(Retain::None, rule),
     );
@@ -230,9 +234,9 @@ fn s6_022_restarting_synchronises_ends_a_target_or_all() {
 fn s6_023_aborting_ends_pods_until_none_is_left() {
     let resume = [(Action::ResumeJob, soft(Rule::Restart))];
     check(
-        Phase::Aborting,
+        JobPhase::Aborting,
         &resume,
-        soft(Rule::WhenEmpty(Phase::Aborted)),
+        soft(Rule::WhenEmpty(JobPhase::Aborted)),
     );
     let busy = case(
         "Aborting",
@@ -258,7 +262,7 @@ fn s6_023_aborting_ends_pods_until_none_is_left() {
 #[test]
 fn s6_024_aborted_waits_to_be_resumed() {
     let resume = [(Action::ResumeJob, soft(Rule::Restart))];
-    check(Phase::Aborted, &resume, soft(Rule::Keep));
+    check(JobPhase::Aborted, &resume, soft(Rule::Keep));
     let job = case("Aborted", json!([task("w", 1)]), json!([]));
     let answer = volcano(job, json!({"action": "ResumeJob"}));
     assert_eq!(
@@ -270,9 +274,9 @@ fn s6_024_aborted_waits_to_be_resumed() {
 #[test]
 fn s6_025_completing_becomes_completed() {
     check(
-        Phase::Completing,
+        JobPhase::Completing,
         &[],
-        soft(Rule::WhenEmpty(Phase::Completed)),
+        soft(Rule::WhenEmpty(JobPhase::Completed)),
     );
     let job = case(
         "Completing",
@@ -288,9 +292,9 @@ fn s6_025_completing_becomes_completed() {
 #[test]
 fn s6_026_terminating_becomes_terminated() {
     check(
-        Phase::Terminating,
+        JobPhase::Terminating,
         &[],
-        soft(Rule::WhenEmpty(Phase::Terminated)),
+        soft(Rule::WhenEmpty(JobPhase::Terminated)),
     );
     let job = case(
         "Terminating",
@@ -305,7 +309,7 @@ fn s6_026_terminating_becomes_terminated() {
 
 #[test]
 fn s6_027_a_final_phase_is_never_left() {
-    for from in [Phase::Completed, Phase::Terminated, Phase::Failed] {
+    for from in [JobPhase::Completed, JobPhase::Terminated, JobPhase::Failed] {
         check(from, &[], soft(Rule::Keep));
         let job = case(
             from.as_str(),
@@ -323,7 +327,7 @@ fn s6_027_a_final_phase_is_never_left() {
 fn s6_028_actions_on_queues_synchronise_a_job_or_end_its_pods() {
     for name in ["EnqueueJob", "SyncQueue", "OpenQueue", "CloseQueue"] {
         let action = Action::of(name);
-        for from in [Phase::Pending, Phase::Running] {
+        for from in [JobPhase::Pending, JobPhase::Running] {
             assert!(matches!(procedure(from, &action), Procedure::Sync(_)));
             assert!(matches!(
                 procedure(from, &Action::ResumeJob),
@@ -331,9 +335,9 @@ fn s6_028_actions_on_queues_synchronise_a_job_or_end_its_pods() {
             ));
         }
         let all = Procedure::Kill(Retain::None, Rule::WhileRestarting);
-        assert_eq!(procedure(Phase::Restarting, &action), all);
+        assert_eq!(procedure(JobPhase::Restarting, &action), all);
         assert!(matches!(
-            procedure(Phase::Aborted, &action),
+            procedure(JobPhase::Aborted, &action),
             Procedure::Kill(Retain::Soft, _)
         ));
     }

@@ -4,7 +4,8 @@ use super::cluster::Cluster;
 use super::support::{case, task};
 use evictd_batch::bus::Action;
 use evictd_batch::compat::Compat;
-use evictd_batch::job::{JobEvent, Phase};
+use evictd_batch::job::JobEvent;
+use evictd_batch::wire::{JobPhase, OpenEnum};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -119,8 +120,8 @@ fn ends(cluster: &mut Cluster) -> bool {
     cluster.failing.clear();
     for _ in 0..20 {
         cluster.settle();
-        let phase = Phase::of(&cluster.phase());
-        if phase.is_final() || phase == Phase::Aborted {
+        let phase = OpenEnum::<JobPhase>::of(&cluster.phase()).or_pending();
+        if phase.is_final() || phase == JobPhase::Aborted {
             return true;
         }
         cluster.set_group_phase("Inqueue");

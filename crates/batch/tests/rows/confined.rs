@@ -98,7 +98,7 @@ fn where_some_have_nodes_only_their_domain_is_left() {
     let words = "0/2 nodes are unavailable: 1 Insufficient cpu, 1 node(s) were outside rack=b.";
     assert!(why.ends_with(words), "{why}");
     let whole = outcome.pod_groups.values().next().unwrap();
-    assert_eq!(whole.conditions[0].kind, "Scheduled");
+    assert_eq!(whole.conditions[0].kind.as_str(), "Scheduled");
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn nodes_of_one_domain_are_kept_for_a_gang_that_has_waited_long() {
         .map(|(key, own)| (key.as_str(), own))
         .collect();
     let mut said = groups["default/t@scheduling.k8s.io"].conditions.iter();
-    let said = said.find(|own| own.kind == "Reserved").unwrap();
+    let said = said.find(|own| own.kind.as_str() == "Reserved").unwrap();
     assert!(said.message.ends_with(": b1, b2"), "{}", said.message);
 }
 

@@ -98,7 +98,9 @@ fn s6_088_a_group_has_no_higher_priority_than_its_pods() {
     let outcome = run(0, ours);
     assert!(evicted(&outcome).is_empty());
     let mut conditions = outcome.pod_groups["default/new"].conditions.iter();
-    let condition = conditions.find(|own| own.kind == "Unschedulable").unwrap();
+    let condition = conditions
+        .find(|own| own.kind.as_str() == "Unschedulable")
+        .unwrap();
     let words = "Its priority counts as 0, the lowest of its pods, not as 2000001000";
     assert!(condition.message.contains(words), "{}", condition.message);
     assert_eq!(evicted(&run(2_000_001_000, ours)), ["old-work-0"]);

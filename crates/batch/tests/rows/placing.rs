@@ -56,7 +56,7 @@ fn a_job_that_does_not_fit_on_any_node_is_not_let_in() {
         assert_eq!(phase(&ours, "new"), "Pending");
         let group = &ours.pod_groups["default/new"];
         assert!(group.written);
-        assert_eq!(group.conditions[0].kind, "Unschedulable");
+        assert_eq!(group.conditions[0].kind.as_str(), "Unschedulable");
         let task = if pods == 0 { "" } else { " of task work" };
         let words = format!("there is no room now for 1 pod{task} that asks for cpu 4");
         let message = &group.conditions[0].message;

@@ -73,8 +73,8 @@ fn bound(outcome: &Outcome) -> Vec<&str> {
 /// What the group of `large` is told, and whether it holds.
 fn told(outcome: &Outcome) -> Option<(bool, &str, &str)> {
     let mut conditions = outcome.pod_groups["default/large"].conditions.iter();
-    let own = conditions.find(|own| own.kind == "Reserved")?;
-    Some((own.status == "True", &own.reason, &own.message))
+    let own = conditions.find(|own| own.kind.as_str() == "Reserved")?;
+    Some((own.status.as_str() == "True", &own.reason, &own.message))
 }
 
 #[test]
@@ -253,8 +253,10 @@ fn nodes_are_kept_no_longer_than_a_second_bound_and_then_for_another() {
         let conditions = outcome.pod_groups[&format!("default/{job}")]
             .conditions
             .clone();
-        let own = conditions.into_iter().find(|own| own.kind == "Reserved");
-        own.map(|own| (own.status == "True", own.reason))
+        let own = conditions
+            .into_iter()
+            .find(|own| own.kind.as_str() == "Reserved");
+        own.map(|own| (own.status.as_str() == "True", own.reason))
     };
     let true_of = |reason: &str| Some((true, reason.to_owned()));
     let outcome = after_turn(&jobs, [Some("01:00:00"), None], "04:59:00");
@@ -347,7 +349,9 @@ fn after_a_turn_nodes_are_kept_for_nobody_as_long_as_it_has_lasted() {
             }
         }
         let mut groups = outcome.pod_groups.into_iter();
-        let holds = |own: &PodGroupCondition| own.kind == "Reserved" && own.status == "True";
+        let holds = |own: &PodGroupCondition| {
+            own.kind.as_str() == "Reserved" && own.status.as_str() == "True"
+        };
         groups.find_map(|(key, told)| told.status.conditions.iter().any(holds).then_some(key))
     };
     assert_eq!(kept_for("01:00:00").as_deref(), Some("default/large"));

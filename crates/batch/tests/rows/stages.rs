@@ -53,7 +53,7 @@ fn a_group_that_grew_runs_while_its_next_tasks_wait() {
         let outcome = scenario.run_as(Compat::EVICTD);
         assert!(outcome.bound.is_empty(), "both or none");
         let condition = &outcome.pod_groups["default/spark"].conditions[0];
-        assert_eq!(condition.kind, "Unschedulable");
+        assert_eq!(condition.kind.as_str(), "Unschedulable");
         assert!(told(&outcome, "spark")[0].contains("Unschedulable"));
     }
     let scenario = grown(&gangs(), "3", 2);

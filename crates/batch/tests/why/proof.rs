@@ -56,7 +56,7 @@ pub(crate) fn apply(change: &Change, objects: &mut Objects) {
         }
         Change::OpenQueue { queue: name } => {
             let at = queue(name).unwrap();
-            "Open".clone_into(&mut queues[at].status.state);
+            queues[at].status.state = evictd_batch::wire::QueueState::Open.into();
         }
         Change::MakeQueue { queue } => {
             let made = serde_json::json!({"metadata": {"name": queue}, "spec": {"weight": 1}, "status": {"state": "Open"}});

@@ -7,7 +7,7 @@ use evictd_batch::session::{
     Cache, EvictionKind, Known, Outcome, PodCondition, PodId, Setting, Turns, UpstreamOutcome,
     upstream_job, upstream_job_of,
 };
-use evictd_batch::wire::{PodGroupStatus, Queue};
+use evictd_batch::wire::{PodGroupStatus, Queue, QueueState};
 use evictd_cluster_client::lease::Memo;
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire;
@@ -370,7 +370,7 @@ fn stand_in(settings: &BatchSettings) -> Queue {
         .name
         .clone_from(&settings.setting.default_queue);
     queue.spec.weight = 1;
-    "Open".clone_into(&mut queue.status.state);
+    queue.status.state = QueueState::Open.into();
     queue
 }
 

@@ -1,14 +1,14 @@
-//! A scene of the demo as a page, and what it came to in the end.
+//! A scene of the demo as a page, and the summary at the end.
 
-use super::play::{CORES, Report, Scene};
+use super::scenario::{CORES, LogLine, Report, Scene};
 use evictd_command::{Colour, Column, Table, View};
 
-/// Columns of a core.
-const CORE: usize = 7;
-/// So much of what has happened is shown.
-const LINES: usize = 10;
+/// The width of a core in characters.
+const CORE_WIDTH: usize = 7;
+/// The number of log lines in a scene.
+const LOG_LINES: usize = 10;
 
-/// Nodes, queues, and what has happened so far.
+/// Nodes, queues, and the last lines of the log.
 pub(super) fn page(scene: &Scene, view: View) -> String {
     let head = format!(
         "{}  two queues of equal weight, four nodes",
@@ -18,38 +18,40 @@ pub(super) fn page(scene: &Scene, view: View) -> String {
         view.paint(Colour::Strong, &head),
         nodes(scene, view),
         queues(scene, view),
-        log(&scene.log[scene.log.len().saturating_sub(LINES)..], view),
+        log(
+            &scene.log[scene.log.len().saturating_sub(LOG_LINES)..],
+            view,
+        ),
     ];
     parts.join("\n\n")
 }
 
-/// Minutes and seconds.
 fn clock(seconds: i64) -> String {
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
-fn colour(queue: &str, going: bool) -> Colour {
-    match (going, queue) {
+fn colour(queue: &str, is_terminating: bool) -> Colour {
+    match (is_terminating, queue) {
         (true, _) => Colour::Bad,
         (_, "production") => Colour::Good,
         _ => Colour::Warning,
     }
 }
 
-/// A line for each node, a block for each pod as wide as it has cores.
+/// A line for each node. The width of a pod shows its cores.
 fn nodes(scene: &Scene, view: View) -> String {
-    let lines = scene.nodes.iter().map(|(name, blocks)| {
+    let lines = scene.nodes.iter().map(|(name, pods)| {
         let mut line = format!("{name}  ");
-        let mut left = CORES;
-        for block in blocks {
-            left = left.saturating_sub(block.cores);
-            let mark = if block.going { "x " } else { "" };
-            let width = (block.cores as usize * CORE).saturating_sub(2);
-            let name = format!("{mark}{}", block.pod.replace("-pod-", "-"));
+        let mut idle = CORES;
+        for pod in pods {
+            idle = idle.saturating_sub(pod.cores);
+            let mark = if pod.is_terminating { "x " } else { "" };
+            let width = (pod.cores as usize * CORE_WIDTH).saturating_sub(2);
+            let name = format!("{mark}{}", pod.name.replace("-pod-", "-"));
             let text = format!("[{name:<width$.width$}]");
-            line.push_str(&view.paint(colour(block.queue, block.going), &text));
+            line.push_str(&view.paint(colour(pod.queue, pod.is_terminating), &text));
         }
-        let free = format!("{:<CORE$}", " .").repeat(left as usize);
+        let free = format!("{:<CORE_WIDTH$}", " .").repeat(idle as usize);
         line.push_str(&view.paint(Colour::Faint, &free));
         line.trim_end().to_owned()
     });
@@ -57,31 +59,33 @@ fn nodes(scene: &Scene, view: View) -> String {
 }
 
 fn queues(scene: &Scene, view: View) -> String {
-    let rows = scene.queues.iter().map(|(name, own)| {
+    let rows = scene.queues.iter().map(|(name, queue)| {
         vec![
             (*name).to_owned(),
-            own.holds.to_string(),
-            own.waits.to_string(),
-            format!("{:.0}", own.deserves),
+            queue.allocated.to_string(),
+            queue.pending.to_string(),
+            format!("{:.0}", queue.deserved),
         ]
     });
     let columns = [
         Column::name("QUEUE", 4),
-        Column::figure("HOLDS", 3),
-        Column::figure("WAITS", 2),
-        Column::figure("DESERVES", 1),
+        Column::figure("ALLOCATED", 3),
+        Column::figure("PENDING", 2),
+        Column::figure("DESERVED", 1),
     ];
     Table::new(columns, rows).shown(view)
 }
 
-fn log(lines: &[(i64, String)], view: View) -> String {
-    let lines = lines.iter();
-    let lines = lines.map(|(at, what)| view.hanging(&format!("{:>5}  ", clock(*at)), what));
-    lines.collect::<Vec<_>>().join("\n")
+fn log(lines: &[LogLine], view: View) -> String {
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| view.hanging(&format!("{:>5}  ", clock(line.seconds)), &line.text))
+        .collect();
+    lines.join("\n")
 }
 
-/// What has happened, as far as it was not shown before, and whether it was what was expected.
-pub(super) fn summary(report: &Report, happened: &[(i64, String)], view: View) -> String {
+/// The checks, after the log lines that were not shown yet.
+pub(super) fn summary(report: &Report, new_lines: &[LogLine], view: View) -> String {
     let checks = report.checks.iter().map(|check| {
         let (mark, colour) = if check.holds {
             ("ok   ", Colour::Good)
@@ -91,8 +95,8 @@ pub(super) fn summary(report: &Report, happened: &[(i64, String)], view: View) -
         view.paint(colour, &view.hanging(mark, check.what))
     });
     let checks = checks.collect::<Vec<_>>().join("\n");
-    if happened.is_empty() {
+    if new_lines.is_empty() {
         return format!("\n{checks}");
     }
-    format!("{}\n\n{checks}", log(happened, view))
+    format!("{}\n\n{checks}", log(new_lines, view))
 }

@@ -18,21 +18,21 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let otherwise = "job name is mandatory to delete a particular job";
-        self.named.delete("delete", otherwise)
+        self.named
+            .delete("delete", "job name is mandatory to delete a particular job")
     }
 }
 
 impl Named {
-    /// Deletes the job, and says so with Volcano's word for it; `otherwise` is said where no job is named (S6-147).
+    /// Deletes the job, and prints that with Volcano's verb. `missing_name` is the error without a name (S6-147).
     pub(in crate::cli) fn delete(
         &self,
-        word: &str,
-        otherwise: &'static str,
+        verb: &str,
+        missing_name: &'static str,
     ) -> Result<(), Failure> {
-        let name = required(&self.name, otherwise)?;
+        let name = required(&self.name, missing_name)?;
         let cluster = self.connection.open()?;
         cluster.delete(&JOBS, &self.namespace, name)?;
-        write_to_stdout(&format!("{word} job {name} successfully"))
+        write_to_stdout(&format!("{verb} job {name} successfully"))
     }
 }

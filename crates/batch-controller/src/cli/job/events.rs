@@ -1,10 +1,10 @@
-//! What happened to a job.
+//! The events of a job.
 
 use evictd_command::{Column, Table, View};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A v1 Event, written by a recorder of either of the two groups of events.
+/// A v1 Event. Recorders of `events.k8s.io` and of the core group fill in different fields.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Event {
@@ -30,7 +30,7 @@ struct Series {
     last_observed_time: Option<Timestamp>,
 }
 
-/// Who wrote it, in the older group.
+/// The recorder of an event of the core group.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Source {
@@ -38,24 +38,25 @@ struct Source {
 }
 
 impl Event {
-    fn first(&self) -> Option<Timestamp> {
+    fn first_time(&self) -> Option<Timestamp> {
         self.first_timestamp.or(self.time)
     }
 
-    fn last(&self) -> Option<Timestamp> {
+    fn last_time(&self) -> Option<Timestamp> {
         let repeated = self
             .series
             .as_ref()
             .and_then(|series| series.last_observed_time);
-        repeated.or(self.last_timestamp).or(self.first())
+        // `events.k8s.io` has a series, the core group has timestamps.
+        repeated.or(self.last_timestamp).or(self.first_time())
     }
 
-    fn times(&self) -> i32 {
+    fn count(&self) -> i32 {
         let repeated = self.series.as_ref().map(|series| series.count);
         repeated.or(self.count).unwrap_or(1)
     }
 
-    fn from(&self) -> &str {
+    fn recorder(&self) -> &str {
         let component = self.source.as_ref().map(|source| source.component.as_str());
         let component = component.filter(|component| !component.is_empty());
         component
@@ -64,13 +65,13 @@ impl Event {
     }
 }
 
-/// The oldest first.
+/// Sorts events by their last time.
 pub(super) fn sorted(mut events: Vec<Event>) -> Vec<Event> {
-    events.sort_by_key(Event::last);
+    events.sort_by_key(Event::last_time);
     events
 }
 
-/// The events as they are at `now`.
+/// A table with ages at `now`.
 pub(super) fn table(events: &[Event], now: Timestamp, view: View) -> String {
     if events.is_empty() {
         return "Events:  <none>".to_owned();
@@ -82,22 +83,22 @@ pub(super) fn table(events: &[Event], now: Timestamp, view: View) -> String {
         )
     };
     let rows = events.iter().map(|event| {
-        let age = match event.times() {
-            times if times > 1 => {
+        let age = match event.count() {
+            count if count > 1 => {
                 format!(
-                    "{} (x{times} over {})",
-                    since(event.last()),
-                    since(event.first())
+                    "{} (x{count} over {})",
+                    since(event.last_time()),
+                    since(event.first_time())
                 )
             }
-            _ => since(event.last()),
+            _ => since(event.last_time()),
         };
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         vec![
             text(&event.kind),
             text(&event.reason),
             age,
-            event.from().to_owned(),
+            event.recorder().to_owned(),
             text(&event.message).trim().to_owned(),
         ]
     });
@@ -111,9 +112,9 @@ pub(super) fn table(events: &[Event], now: Timestamp, view: View) -> String {
     format!("Events:\n{}", Table::new(columns, rows).shown(view))
 }
 
-/// Days, hours, minutes and seconds: of two neighbouring units while the larger one is small, else of one.
-fn age(passed: SignedDuration) -> String {
-    let seconds = passed.as_secs().max(0);
+/// Formats an age as kubectl does: two units while the larger one is small, otherwise one.
+fn age(age: SignedDuration) -> String {
+    let seconds = age.as_secs().max(0);
     let two = |larger: i64, large: &str, smaller: i64, small: &str| match smaller {
         0 => format!("{larger}{large}"),
         _ => format!("{larger}{large}{smaller}{small}"),
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_short() {
+    fn an_age_has_two_units_only_while_the_larger_one_is_small() {
         for (seconds, expected) in [
             (-5, "0s"),
             (119, "119s"),

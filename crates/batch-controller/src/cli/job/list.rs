@@ -1,4 +1,4 @@
-//! `evictd-batch job list`: the jobs of a namespace.
+//! `evictd-batch job list`: lists jobs.
 
 use crate::cli::connection::Connection;
 use crate::cli::kind::JOBS;
@@ -13,17 +13,17 @@ const EXAMPLE: &str = "Example:
   evictd-batch job list -n research -q gold
   evictd-batch job list --all-namespaces -o json";
 
-/// The label that names the kind of a job.
+/// The label with the type of a job, which users set.
 const JOB_TYPE: &str = "volcano.sh/job-type";
 
-/// The jobs of a namespace
+/// Lists the jobs of a namespace
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The jobs' namespace.
+    /// The namespace.
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
-    /// Only the jobs of this queue.
+    /// Only jobs of this queue.
     #[arg(
         short,
         long,
@@ -40,10 +40,9 @@ pub(super) struct Arguments {
     output: Output,
 }
 
-/// Which jobs are listed.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Filter {
-    /// Only the jobs of this scheduler.
+    /// Only jobs of this scheduler.
     #[arg(
         short = 'S',
         long,
@@ -60,13 +59,13 @@ pub(in crate::cli) struct Filter {
         hide_default_value = true
     )]
     selector: String,
-    /// The jobs of all namespaces.
+    /// Jobs of all namespaces.
     #[arg(long)]
     all_namespaces: bool,
 }
 
 impl Filter {
-    fn takes(&self, job: &Job) -> bool {
+    fn matches(&self, job: &Job) -> bool {
         (self.scheduler.is_empty() || self.scheduler == job.spec.scheduler_name)
             && job.metadata.name.contains(&self.selector)
     }
@@ -86,10 +85,10 @@ impl Arguments {
     }
 }
 
-/// What is shown of a job.
+/// A row of the table.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct JobRow {
     namespace: String,
     name: String,
     creation: Option<Timestamp>,
@@ -106,34 +105,40 @@ struct Shown {
     retry_count: i32,
 }
 
-/// Prints the jobs that pass (S6-146).
+/// Prints the jobs that match both filters (S6-146).
 pub(in crate::cli) fn list(
     connection: &Connection,
     namespace: &str,
     filter: &Filter,
-    more: impl Fn(&Job) -> bool,
+    also: impl Fn(&Job) -> bool,
     output: Output,
 ) -> Result<(), Failure> {
-    let everywhere = filter.all_namespaces;
-    let namespace = if everywhere { "" } else { namespace };
+    let all_namespaces = filter.all_namespaces;
+    let namespace = if all_namespaces { "" } else { namespace };
     let jobs: Vec<Job> = connection.open()?.list(&JOBS, namespace)?;
-    let jobs = jobs.into_iter();
-    let jobs = jobs.filter(|job| filter.takes(job) && more(job));
-    let shown: Vec<Shown> = jobs.map(shown).collect();
-    output.print(&shown, |shown, view| table(shown, everywhere, view))
+    let rows: Vec<JobRow> = jobs
+        .into_iter()
+        .filter(|job| filter.matches(job) && also(job))
+        .map(row)
+        .collect();
+    output.print(&rows, |rows, view| table(rows, all_namespaces, view))
 }
 
-fn shown(job: Job) -> Shown {
-    let job_type = job.metadata.labels.get(JOB_TYPE);
-    let job_type = job_type.filter(|label| !label.is_empty());
+fn row(job: Job) -> JobRow {
+    let job_type = job
+        .metadata
+        .labels
+        .get(JOB_TYPE)
+        .filter(|label| !label.is_empty());
     let status = job.status;
     let replicas = job.spec.tasks.iter().map(|task| i64::from(task.replicas));
-    Shown {
+    JobRow {
+        // The type that vcctl shows for jobs without the label.
         job_type: job_type.unwrap_or("Batch").to_owned(),
         namespace: job.metadata.namespace.to_string(),
         name: job.metadata.name,
         creation: job.metadata.creation_timestamp.map(Time::timestamp),
-        phase: status.state.phase,
+        phase: status.state.phase.to_string(),
         queue: job.spec.queue,
         replicas: replicas.sum(),
         min: status.min_available,
@@ -146,13 +151,13 @@ fn shown(job: Job) -> Shown {
     }
 }
 
-fn table(jobs: &[Shown], everywhere: bool, view: View) -> String {
+fn table(jobs: &[JobRow], all_namespaces: bool, view: View) -> String {
     if jobs.is_empty() {
         return "No resources found".to_owned();
     }
-    // In a file or a pipe the columns are as wide as vcctl's, for scripts that cut by position.
-    let longest = |of: fn(&Shown) -> &str, heading: &str| {
-        let lengths = jobs.iter().map(|job| of(job).len());
+    // In a file or a pipe the columns have the widths of vcctl, for scripts that cut by position.
+    let longest = |cell: fn(&JobRow) -> &str, heading: &str| {
+        let lengths = jobs.iter().map(|job| cell(job).len());
         lengths.fold(heading.len(), usize::max) + 3
     };
     let mut columns = vec![
@@ -169,7 +174,7 @@ fn table(jobs: &[Shown], everywhere: bool, view: View) -> String {
         Column::figure("Unknown", 2).filled(12),
         Column::figure("RetryCount", 3).filled(10),
     ];
-    if everywhere {
+    if all_namespaces {
         let width = longest(|job| &job.namespace, "Namespace");
         columns.insert(0, Column::name("Namespace", 13).filled(width));
     }
@@ -191,7 +196,7 @@ fn table(jobs: &[Shown], everywhere: bool, view: View) -> String {
             job.unknown.to_string(),
             job.retry_count.to_string(),
         ];
-        if everywhere {
+        if all_namespaces {
             cells.insert(0, job.namespace.clone());
         }
         cells

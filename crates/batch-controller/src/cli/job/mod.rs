@@ -1,4 +1,4 @@
-//! `evictd-batch job`: jobs, with vcctl's options and columns.
+//! `evictd-batch job`: the subcommands for jobs, with the options and columns of vcctl.
 
 pub(super) mod delete;
 pub(super) mod list;
@@ -13,7 +13,7 @@ use super::connection::Connection;
 use clap::{Args, Subcommand};
 use evictd_command::Failure;
 
-/// Jobs: runs, shows, stops and deletes them
+/// Runs, shows, suspends and deletes jobs
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -43,13 +43,13 @@ impl Arguments {
     }
 }
 
-/// One job, and the cluster that it is in.
+/// The options that name one job.
 #[derive(Debug, Args)]
 pub(super) struct Named {
-    /// The job's namespace.
+    /// The namespace of the job.
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub(super) namespace: String,
-    /// The job.
+    /// The name of the job.
     #[arg(
         short = 'N',
         long,

@@ -1,11 +1,11 @@
-//! A job as a page for people, with vcctl's headings.
+//! A job as a page, with the headings of vcctl.
 
 use evictd_batch::wire::{Job, TaskSpec};
 use evictd_command::printable_line;
 use serde_json::Value;
 use std::fmt::{Display, Write};
 
-/// Lines of `Key:  value`, indented by their level.
+/// Lines of `Key:  value`, indented by level.
 #[derive(Default)]
 struct Lines(String);
 
@@ -14,7 +14,7 @@ impl Lines {
         self.push(level, &format!("{key}:"));
     }
 
-    /// Keys with their values, which begin in the same column.
+    /// Adds pairs whose values start in the same column.
     fn block<V: Display>(&mut self, level: usize, pairs: &[(&str, V)]) {
         let longest = pairs.iter().map(|(key, _)| key.len()).max();
         let width = longest.unwrap_or_default() + 1;
@@ -25,12 +25,12 @@ impl Lines {
 
     fn push(&mut self, level: usize, line: &str) {
         let line = printable_line(line.trim_end());
-        // A `String` takes whatever it is given.
+        // Writing to a `String` does not fail.
         let _ = writeln!(self.0, "{:indent$}{line}", "", indent = 2 * level);
     }
 }
 
-/// A text or a number; nothing for what is absent.
+/// A text or a number. Empty for an absent field.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -39,7 +39,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Labels or annotations; an object of no fields is none.
+/// Labels, annotations or amounts.
 fn map(value: &Value) -> String {
     match value.as_object() {
         Some(fields) if !fields.is_empty() => value.to_string(),
@@ -47,7 +47,7 @@ fn map(value: &Value) -> String {
     }
 }
 
-/// The page; `stored` is the same job as the server has it.
+/// The page. `stored` is the same job as JSON, with the fields that `job` has no place for.
 pub(super) fn of(stored: &Value, job: &Job) -> String {
     let mut lines = Lines::default();
     let metadata = &stored["metadata"];
@@ -108,12 +108,12 @@ fn task(lines: &mut Lines, task: &TaskSpec) {
     let annotations = map(&task.template["metadata"]["annotations"]);
     lines.block(3, &[("Annotations", annotations)]);
     lines.head(3, "Containers");
-    for container in pod["containers"].as_array().into_iter().flatten() {
+    for container in items(&pod["containers"]) {
         let amounts = &container["resources"];
-        let command = container["command"].as_array().into_iter().flatten();
-        let command: Vec<String> = command.map(shown).collect();
-        let ports = container["ports"].as_array().into_iter().flatten();
-        let ports: Vec<String> = ports.map(|port| shown(&port["containerPort"])).collect();
+        let command: Vec<String> = items(&container["command"]).map(shown).collect();
+        let ports: Vec<String> = items(&container["ports"])
+            .map(|port| shown(&port["containerPort"]))
+            .collect();
         lines.block(
             4,
             &[
@@ -127,8 +127,9 @@ fn task(lines: &mut Lines, task: &TaskSpec) {
             ],
         );
     }
-    let secrets = pod["imagePullSecrets"].as_array().into_iter().flatten();
-    let secrets: Vec<String> = secrets.map(|secret| shown(&secret["name"])).collect();
+    let secrets: Vec<String> = items(&pod["imagePullSecrets"])
+        .map(|secret| shown(&secret["name"]))
+        .collect();
     lines.block(
         3,
         &[
@@ -138,10 +139,14 @@ fn task(lines: &mut Lines, task: &TaskSpec) {
     );
 }
 
-/// Counts that are zero are left out.
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
 fn status(lines: &mut Lines, job: &Job) {
     let status = &job.status;
     lines.head(0, "Status");
+    // vcctl leaves out zeros.
     let counts = [
         ("Succeeded", status.succeeded),
         ("Pending", status.pending),
@@ -158,17 +163,19 @@ fn status(lines: &mut Lines, job: &Job) {
     lines.head(1, "State");
     let state = &status.state;
     let state = [
-        ("Phase", &state.phase),
-        ("Reason", &state.reason),
-        ("Message", &state.message),
+        ("Phase", state.phase.as_str()),
+        ("Reason", &*state.reason),
+        ("Message", &*state.message),
     ];
-    let told: Vec<_> = state
+    let state: Vec<_> = state
         .into_iter()
         .filter(|(key, text)| *key == "Phase" || !text.is_empty())
         .collect();
-    lines.block(2, &told);
-    let resources = status.controlled_resources.iter().flatten();
-    let resources: Vec<_> = resources
+    lines.block(2, &state);
+    let resources: Vec<_> = status
+        .controlled_resources
+        .iter()
+        .flatten()
         .map(|(key, value)| (key.as_str(), value))
         .collect();
     if !resources.is_empty() {

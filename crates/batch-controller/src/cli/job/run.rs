@@ -1,4 +1,4 @@
-//! `evictd-batch job run`: makes a job of options, or of a file.
+//! `evictd-batch job run`: creates a job from options or from a file.
 
 use crate::cli::connection::Connection;
 use crate::cli::kind::{JOBS, required};
@@ -15,29 +15,29 @@ const EXAMPLE: &str = "Example:
   evictd-batch job run -N hello -i busybox -r 3 -m 2
   evictd-batch job run -f train.yaml";
 
-/// The label of pods that names their job.
+/// The label of pods with the name of the job.
 const JOB_NAME: &str = "job.volcano.sh";
 
-/// Runs a job: of one task and one container by options, or any job by a file
+/// Runs a job: one task with one container by options, or any job from a file
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The job's namespace. Default: the file's, or `default`.
+    /// The namespace of the job. Default: that in the file, or `default`.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     #[command(flatten)]
     simple: Simple,
-    /// The job as a YAML file; then only -n is heeded of the other options.
+    /// A YAML file with the job. Of the other options only -n applies then.
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// A job of one task and one container.
+/// The options of a job with one task and one container.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Simple {
-    /// The job's name.
+    /// The name of the job.
     #[arg(
         short = 'N',
         long,
@@ -46,22 +46,22 @@ pub(in crate::cli) struct Simple {
         hide_default_value = true
     )]
     name: String,
-    /// The image of its container.
+    /// The image of the container.
     #[arg(short, long, value_name = "IMAGE", default_value = "busybox")]
     image: String,
-    /// The scheduler of its pods.
+    /// The scheduler of the pods.
     #[arg(short = 'S', long, value_name = "NAME", default_value = "volcano")]
     scheduler: String,
-    /// So many pods start at once or none.
+    /// The size of the gang: so many pods start together, or none starts.
     #[arg(short, long, value_name = "COUNT", default_value_t = 1, value_parser = count())]
     min: i32,
-    /// So many pods.
+    /// The number of pods.
     #[arg(short, long, value_name = "COUNT", default_value_t = 1, value_parser = count())]
     replicas: i32,
-    /// What a pod asks for.
+    /// The requests of a pod.
     #[arg(short = 'R', long, value_name = "NAME=AMOUNT,..", default_value = "cpu=1000m,memory=100Mi", value_parser = amounts)]
     requests: Value,
-    /// What a pod may use.
+    /// The limits of a pod.
     #[arg(short = 'L', long, value_name = "NAME=AMOUNT,..", default_value = "cpu=1000m,memory=100Mi", value_parser = amounts)]
     limits: Value,
 }
@@ -81,15 +81,15 @@ impl Arguments {
     }
 }
 
-/// Makes the job (S6-145).
+/// Creates the job (S6-145).
 fn run(connection: &Connection, namespace: &str, job: &Value) -> Result<(), Failure> {
-    let made = connection.open()?.create(&JOBS, namespace, job)?;
-    let name = made["metadata"]["name"].as_str().unwrap_or_default();
+    let created = connection.open()?.create(&JOBS, namespace, job)?;
+    let name = created["metadata"]["name"].as_str().unwrap_or_default();
     write_to_stdout(&format!("run job {name} successfully"))
 }
 
 impl Simple {
-    /// Makes the job. Its container runs these words, or what its image says if there are none.
+    /// Creates the job. Without `words` the container runs the command of its image.
     pub(in crate::cli) fn run(
         &self,
         connection: &Connection,
@@ -114,7 +114,7 @@ impl Simple {
             "metadata": {"name": name, "namespace": namespace},
             "spec": {
                 "minAvailable": self.min, "schedulerName": self.scheduler,
-                // The webhook's name for it, which a cluster without the webhook needs: pods without a task are nobody's.
+                // The webhook would set this name. Without a webhook the task needs one, too: pods name their task.
                 "tasks": [{
                     "name": "default0",
                     "replicas": self.replicas,
@@ -128,22 +128,22 @@ impl Simple {
     }
 }
 
-/// The job that a file holds, with every field that it has, and its namespace.
-fn read(file: &Path, asked: Option<String>) -> Result<(String, Value), Failure> {
+/// Reads the namespace and the job of a file. Unknown fields are kept.
+fn read(file: &Path, option: Option<String>) -> Result<(String, Value), Failure> {
     let name = file.to_string_lossy();
+    // vcctl's check, with its message.
     if !name.contains(".yaml") && !name.contains(".yml") && name != "-" {
         return Err(Failure::Input(anyhow!("only support yaml file")));
     }
     let document = Document::read(file, SMALL).map_err(Failure::input)?;
     let job = job_of(&document).map_err(Failure::input)?;
-    let own = job["metadata"]["namespace"].as_str();
-    let own = own.filter(|own| !own.is_empty());
-    match (own, asked) {
-        (Some(own), Some(asked)) if own != asked => Err(Failure::Input(anyhow!(
-            "{name}: the job is in the namespace {own}, and -n says {asked}"
+    let namespace = job["metadata"]["namespace"].as_str();
+    match (namespace.filter(|name| !name.is_empty()), option) {
+        (Some(in_file), Some(option)) if in_file != option => Err(Failure::Input(anyhow!(
+            "{name}: the job is in the namespace {in_file}, and -n says {option}"
         ))),
-        (own, asked) => {
-            let namespace = asked.or_else(|| own.map(str::to_owned));
+        (in_file, option) => {
+            let namespace = option.or_else(|| in_file.map(str::to_owned));
             Ok((namespace.unwrap_or_else(|| "default".to_owned()), job))
         }
     }
@@ -154,7 +154,7 @@ fn job_of(document: &Document) -> Result<Value, DocumentError> {
     let (Some(mut job), true) = (values.pop(), values.is_empty()) else {
         return Err(document.wrong("has several documents; one job is needed"));
     };
-    // Only for its mistakes and their places: fields that are not known here are the server's to judge.
+    // Parsed for the places of mistakes only. The API server checks fields that are unknown here.
     document.parse::<wire::Job>()?;
     for (field, expected) in [
         ("apiVersion", JOBS.api_version()),
@@ -162,9 +162,9 @@ fn job_of(document: &Document) -> Result<Value, DocumentError> {
     ] {
         match &job[field] {
             Value::Null => job[field] = expected.into(),
-            given if *given == expected => {}
-            given => {
-                let message = format!("{given} is not {expected}");
+            value if *value == expected => {}
+            value => {
+                let message = format!("{value} is not {expected}");
                 return Err(document.wrong_fields([(field.to_owned(), message)]));
             }
         }
@@ -172,7 +172,7 @@ fn job_of(document: &Document) -> Result<Value, DocumentError> {
     Ok(job)
 }
 
-/// `cpu=1000m,memory=100Mi` as resources; nothing for an empty text.
+/// Parses `cpu=1000m,memory=100Mi`. An empty text has no amounts.
 fn amounts(text: &str) -> Result<Value, String> {
     let mut amounts = Map::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -195,11 +195,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_as_kubernetes_reads_them() {
+    fn amounts_are_parsed_as_quantities_of_kubernetes() {
         let read = amounts("cpu=1000m,nvidia.com/gpu=2");
         assert_eq!(read, Ok(json!({"cpu": "1", "nvidia.com/gpu": "2"})));
         assert_eq!(amounts(""), Ok(json!({})));
-        for (text, told) in [
+        for (text, expected) in [
             (
                 "cpu",
                 "invalid argument syntax cpu, expected <resource>=<value>",
@@ -213,7 +213,7 @@ mod tests {
                 "invalid argument syntax , expected <resource>=<value>",
             ),
         ] {
-            assert_eq!(amounts(text).unwrap_err(), told);
+            assert_eq!(amounts(text).unwrap_err(), expected);
         }
         assert!(amounts("cpu=much").unwrap_err().starts_with("cpu=much: "));
     }

@@ -1,7 +1,7 @@
-//! `evictd-batch job suspend` and `resume`: stops a job so that it can be resumed, and starts it again.
+//! `evictd-batch job suspend` and `resume`.
 
 use super::Named;
-use crate::cli::issue::issue;
+use crate::cli::create_command::create_command;
 use crate::cli::kind::{JOBS, required};
 use clap::Args;
 use evictd_command::{Failure, write_to_stdout};
@@ -11,9 +11,9 @@ const SUSPEND: &str = "Example:
 const RESUME: &str = "Example:
   evictd-batch job resume -n research -N train";
 
-/// Stops a job: its pods are deleted, and it can be resumed
+/// Suspends a job: its pods are deleted, and it can be resumed
 ///
-/// A Command `AbortJob` is made. The controllers delete it and then carry it out, so that it is carried out once.
+/// Creates a Command `AbortJob`. The controllers delete the Command and then carry it out, so that it runs at most once.
 #[derive(Debug, Args)]
 #[command(after_help = SUSPEND)]
 pub(super) struct Arguments {
@@ -21,9 +21,9 @@ pub(super) struct Arguments {
     named: Named,
 }
 
-/// Starts a job again that was stopped
+/// Resumes a suspended job
 ///
-/// A Command `ResumeJob` is made. The controllers delete it and then carry it out, so that it is carried out once.
+/// Creates a Command `ResumeJob`. The controllers delete the Command and then carry it out, so that it runs at most once.
 #[derive(Debug, Args)]
 #[command(after_help = RESUME)]
 pub(super) struct ResumeArguments {
@@ -46,7 +46,7 @@ impl ResumeArguments {
 impl Named {
     /// S6-147.
     pub(in crate::cli) fn suspend(&self) -> Result<(), Failure> {
-        self.ask_for(
+        self.create_command(
             "AbortJob",
             "job name is mandatory to suspend a particular job",
         )
@@ -54,17 +54,17 @@ impl Named {
 
     /// S6-147.
     pub(in crate::cli) fn resume(&self) -> Result<(), Failure> {
-        self.ask_for(
+        self.create_command(
             "ResumeJob",
             "job name is mandatory to resume a particular job",
         )
     }
 
-    /// Makes the Command for this action; `otherwise` is said where no job is named.
-    fn ask_for(&self, action: &str, otherwise: &'static str) -> Result<(), Failure> {
-        let name = required(&self.name, otherwise)?;
+    /// `missing_name` is the error without a name.
+    fn create_command(&self, action: &str, missing_name: &'static str) -> Result<(), Failure> {
+        let name = required(&self.name, missing_name)?;
         let cluster = self.connection.open()?;
-        let told = issue(&cluster, &JOBS, &self.namespace, name, action)?;
-        write_to_stdout(&told)
+        let sentence = create_command(&cluster, &JOBS, &self.namespace, name, action)?;
+        write_to_stdout(&sentence)
     }
 }

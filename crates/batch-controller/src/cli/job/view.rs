@@ -1,4 +1,4 @@
-//! `evictd-batch job view`: one job, its status and what happened to it.
+//! `evictd-batch job view`: one job with its status and events.
 
 use super::{Named, events, page};
 use crate::cli::kind::{EVENTS, JOBS, required};
@@ -12,7 +12,7 @@ const EXAMPLE: &str = "Example:
   evictd-batch job view -n research -N train
   evictd-batch job view -n research -N train -o yaml";
 
-/// One job: its spec, its status and its events
+/// Shows a job: its spec, status and events
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -24,16 +24,16 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let otherwise =
-            "job name (specified by --name or -N) is mandatory to view a particular job";
-        required(&self.named.name, otherwise)?;
+        required(
+            &self.named.name,
+            "job name (specified by --name or -N) is mandatory to view a particular job",
+        )?;
         view(&self.named, self.output)
     }
 }
 
-/// The job as it is stored, and its events.
 #[derive(Debug, Serialize)]
-struct Seen {
+struct JobWithEvents {
     job: Value,
     events: Vec<events::Event>,
 }
@@ -48,26 +48,27 @@ pub(in crate::cli) fn view(named: &Named, output: Output) -> Result<(), Failure>
     let cluster = connection.open()?;
     let job = cluster.get(&JOBS, namespace, name)?;
     let uid = job["metadata"]["uid"].as_str().unwrap_or_default();
+    // An earlier job of the same name has another UID.
     let fields = format!("involvedObject.name={name},involvedObject.uid={uid}");
     let events = cluster.select(&EVENTS, namespace, &fields);
     let events = events.unwrap_or_else(|failure| {
-        // The job is shown all the same.
+        // The job itself can still be shown.
         warn(
             "evictd-batch",
-            &format!("its events are not shown: {failure}"),
+            &format!("the events are not shown: {failure}"),
         );
         Vec::new()
     });
-    let seen = Seen {
+    let job = JobWithEvents {
         events: events::sorted(events),
         job,
     };
-    let typed = serde_json::from_value(seen.job.clone())?;
-    output.print(&seen, |seen, view| {
-        let job = page::of(&seen.job, &typed);
+    let typed = serde_json::from_value(job.job.clone())?;
+    output.print(&job, |job, view| {
+        let page = page::of(&job.job, &typed);
         format!(
-            "{job}{}",
-            events::table(&seen.events, Timestamp::now(), view)
+            "{page}{}",
+            events::table(&job.events, Timestamp::now(), view)
         )
     })
 }

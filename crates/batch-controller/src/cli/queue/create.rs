@@ -1,4 +1,4 @@
-//! `evictd-batch queue create`: makes a queue.
+//! `evictd-batch queue create`: creates a queue.
 
 use crate::cli::connection::Connection;
 use crate::cli::kind::QUEUES;
@@ -10,14 +10,14 @@ use serde_json::json;
 const EXAMPLE: &str = "Example:
   evictd-batch queue create -n gold -w 4";
 
-/// Makes a queue
+/// Creates a queue
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The queue's name.
+    /// The name of the queue.
     #[arg(short, long, value_name = "NAME", default_value = "test")]
     name: String,
-    /// Its share beside those of the other queues.
+    /// The weight of the queue among its siblings.
     #[arg(short, long, value_name = "NUMBER", default_value_t = 1)]
     weight: i32,
     /// Open or Closed.
@@ -31,22 +31,24 @@ impl Arguments {
     /// S6-148.
     pub(super) fn run(self) -> Result<(), Failure> {
         let Self { name, state, .. } = &self;
-        // An API server drops the status of a new object before anybody can judge it.
+        // The API server drops the status of a new object, so that no webhook can check it.
         if !["", "Open", "Closed"].contains(&state.as_str()) {
-            let told = "queue state must be in [Open Closed]";
-            return Err(Failure::Input(anyhow!("{told}, and {state} is neither")));
+            return Err(Failure::Input(anyhow!(
+                "queue state must be in [Open Closed], and {state} is neither"
+            )));
         }
         let queue = json!({
             "apiVersion": QUEUES.api_version(), "kind": QUEUES.name,
             "metadata": {"name": name}, "spec": {"weight": self.weight}, "status": {"state": state},
         });
-        let made = self.connection.open()?.create(&QUEUES, "", &queue)?;
+        let created = self.connection.open()?.create(&QUEUES, "", &queue)?;
         write_to_stdout(&format!("create queue {name} successfully"))?;
-        if state == "Closed" && made["status"]["state"] != *state {
-            let told = format!(
+        // A definition without the status subresource would keep the state.
+        if state == "Closed" && created["status"]["state"] != *state {
+            let warning = format!(
                 "the API server did not keep the state Closed: `evictd-batch queue operate -n {name} -a close` closes the queue"
             );
-            warn("evictd-batch", &told);
+            warn("evictd-batch", &warning);
         }
         Ok(())
     }

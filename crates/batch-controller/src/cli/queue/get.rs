@@ -1,7 +1,7 @@
-//! `evictd-batch queue get`: one queue.
+//! `evictd-batch queue get`: shows one queue.
 
 use super::Named;
-use super::table::{Columns, Shown, table};
+use super::table::{Columns, QueueRow, table};
 use crate::cli::connection::Connection;
 use crate::cli::kind::{POD_GROUPS, QUEUES, required};
 use clap::Args;
@@ -11,7 +11,7 @@ use evictd_command::{Failure, Output};
 const EXAMPLE: &str = "Example:
   evictd-batch queue get -n gold";
 
-/// One queue, and how many of its pod groups are in which phase
+/// Shows a queue, with its pod groups by phase
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -23,9 +23,11 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let otherwise = "name is mandatory to get the particular queue details";
         let Named { name, connection } = &self.named;
-        let name = required(name, otherwise)?;
+        let name = required(
+            name,
+            "name is mandatory to get the particular queue details",
+        )?;
         get(connection, name, Columns::All, self.output)
     }
 }
@@ -40,6 +42,6 @@ pub(in crate::cli) fn get(
     let cluster = connection.open()?;
     let queue: Queue = serde_json::from_value(cluster.get(&QUEUES, "", name)?)?;
     let groups: Vec<PodGroup> = cluster.list(&POD_GROUPS, "")?;
-    let shown = Shown::of(vec![queue], &groups);
-    output.print(&shown, |shown, view| table(shown, columns, view))
+    let rows = QueueRow::of(vec![queue], &groups);
+    output.print(&rows, |rows, view| table(rows, columns, view))
 }

@@ -1,6 +1,6 @@
-//! `evictd-batch queue list`: all queues.
+//! `evictd-batch queue list`: lists queues.
 
-use super::table::{Columns, Shown, table};
+use super::table::{Columns, QueueRow, table};
 use crate::cli::connection::Connection;
 use crate::cli::kind::{POD_GROUPS, QUEUES};
 use clap::Args;
@@ -10,7 +10,7 @@ use evictd_command::{Failure, Output};
 const EXAMPLE: &str = "Example:
   evictd-batch queue list";
 
-/// All queues, and how many pod groups of each are in which phase
+/// Lists all queues, with their pod groups by phase
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -35,9 +35,10 @@ pub(in crate::cli) fn list(
     let cluster = connection.open()?;
     let queues: Vec<Queue> = cluster.list(&QUEUES, "")?;
     let groups: Vec<PodGroup> = match queues.as_slice() {
+        // Without queues there is nothing to count.
         [] => Vec::new(),
         _ => cluster.list(&POD_GROUPS, "")?,
     };
-    let shown = Shown::of(queues, &groups);
-    output.print(&shown, |shown, view| table(shown, columns, view))
+    let rows = QueueRow::of(queues, &groups);
+    output.print(&rows, |rows, view| table(rows, columns, view))
 }

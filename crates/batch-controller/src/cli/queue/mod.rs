@@ -1,4 +1,4 @@
-//! `evictd-batch queue`: queues, with vcctl's options and columns.
+//! `evictd-batch queue`: the subcommands for queues, with the options and columns of vcctl.
 
 pub(super) mod get;
 pub(super) mod list;
@@ -14,7 +14,7 @@ use super::connection::Connection;
 use clap::{Args, Subcommand};
 use evictd_command::Failure;
 
-/// Queues: makes, shows, opens, closes and deletes them
+/// Creates, shows, opens, closes and deletes queues
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -42,10 +42,10 @@ impl Arguments {
     }
 }
 
-/// One queue, and the cluster that it is in.
+/// The options that name one queue.
 #[derive(Debug, Args)]
 pub(super) struct Named {
-    /// The queue.
+    /// The name of the queue.
     #[arg(
         short,
         long,

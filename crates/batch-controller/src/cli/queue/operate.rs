@@ -1,7 +1,7 @@
 //! `evictd-batch queue operate`: opens or closes a queue, or changes its weight.
 
 use super::Named;
-use crate::cli::issue::issue;
+use crate::cli::create_command::create_command;
 use crate::cli::kind::{QUEUES, required};
 use anyhow::anyhow;
 use clap::Args;
@@ -14,13 +14,13 @@ const EXAMPLE: &str = "Example:
 
 /// Opens or closes a queue, or changes its weight
 ///
-/// For open and close a Command is made, in the namespace default. The controllers carry it out once.
+/// For open and close it creates a Command in the namespace default. The controllers carry it out at most once.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     #[command(flatten)]
     named: Named,
-    /// The weight, for update.
+    /// The new weight, for update.
     #[arg(short, long, value_name = "NUMBER", default_value_t = 0)]
     weight: i32,
     /// open, close or update.
@@ -49,8 +49,8 @@ impl Arguments {
                 )));
             }
         };
-        let told = issue(&connection.open()?, &QUEUES, "", name, action)?;
-        write_to_stdout(&told)
+        let sentence = create_command(&connection.open()?, &QUEUES, "", name, action)?;
+        write_to_stdout(&sentence)
     }
 
     fn update(&self, name: &str) -> Result<(), Failure> {

@@ -1,33 +1,32 @@
-//! Queues as rows. What waits and runs in a queue is counted by its pod groups, since a queue's own counters may be old.
+//! The table of queues. Pod groups are counted here, because the counters in the status of a queue may be outdated.
 
-use evictd_batch::wire::{PodGroup, Queue};
+use evictd_batch::wire::{PodGroup, PodGroupPhase, Queue};
 use evictd_command::{Column, Table, View};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Which columns a table of queues has.
+/// The columns of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Columns {
-    /// vcctl's.
+    /// Those of vcctl.
     All,
-    /// Those of `vqueues`, which knows neither parents nor completed groups.
+    /// Those of `vqueues`, which has neither parents nor completed groups.
     Fewer,
 }
 
-/// What is shown of a queue.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown {
+pub(super) struct QueueRow {
     name: String,
     weight: i32,
     state: String,
     parent: String,
     #[serde(flatten)]
-    groups: Groups,
+    groups: GroupCounts,
 }
 
-/// Pod groups by their phase.
+/// The number of pod groups by phase.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-struct Groups {
+struct GroupCounts {
     inqueue: usize,
     pending: usize,
     running: usize,
@@ -35,46 +34,46 @@ struct Groups {
     completed: usize,
 }
 
-impl Groups {
-    fn add(&mut self, phase: &str) {
+impl GroupCounts {
+    fn add(&mut self, phase: &PodGroupPhase) {
         let count = match phase {
-            "Inqueue" => &mut self.inqueue,
-            "Pending" => &mut self.pending,
-            "Running" => &mut self.running,
-            "Unknown" => &mut self.unknown,
-            "Completed" => &mut self.completed,
-            _ => return,
+            PodGroupPhase::Inqueue => &mut self.inqueue,
+            PodGroupPhase::Pending => &mut self.pending,
+            PodGroupPhase::Running => &mut self.running,
+            PodGroupPhase::Unknown => &mut self.unknown,
+            PodGroupPhase::Completed => &mut self.completed,
+            PodGroupPhase::Unset | PodGroupPhase::Other(_) => return,
         };
         *count += 1;
     }
 }
 
-impl Shown {
+impl QueueRow {
     pub(super) fn of(queues: Vec<Queue>, groups: &[PodGroup]) -> Vec<Self> {
-        let mut by_queue: BTreeMap<&str, Groups> = BTreeMap::new();
+        let mut by_queue: BTreeMap<&str, GroupCounts> = BTreeMap::new();
         for group in groups {
             let counts = by_queue.entry(&group.spec.queue).or_default();
-            counts.add(group.status.phase.as_str());
+            counts.add(&group.status.phase);
         }
-        let shown = queues.into_iter().map(|queue| Self {
+        let rows = queues.into_iter().map(|queue| Self {
             groups: by_queue
                 .get(queue.metadata.name.as_str())
                 .copied()
                 .unwrap_or_default(),
             name: queue.metadata.name,
             weight: queue.spec.weight,
-            state: queue.status.state,
+            state: queue.status.state.to_string(),
             parent: queue.spec.parent,
         });
-        shown.collect()
+        rows.collect()
     }
 }
 
-pub(super) fn table(queues: &[Shown], columns: Columns, view: View) -> String {
+pub(super) fn table(queues: &[QueueRow], columns: Columns, view: View) -> String {
     if queues.is_empty() {
         return "No resources found".to_owned();
     }
-    // In a file or a pipe the columns are as wide as vcctl's, for scripts that cut by position.
+    // In a file or a pipe the columns have the widths of vcctl, for scripts that cut by position.
     let mut heads = vec![
         Column::name("Name", 9).filled(25),
         Column::figure("Weight", 6).filled(8),
@@ -88,6 +87,7 @@ pub(super) fn table(queues: &[Shown], columns: Columns, view: View) -> String {
     ];
     let mut rows: Vec<Vec<String>> = queues.iter().map(cells).collect();
     if columns == Columns::Fewer {
+        // The later column first, because the removal moves those after it.
         for at in [8, 3] {
             heads.remove(at);
             for row in &mut rows {
@@ -98,8 +98,8 @@ pub(super) fn table(queues: &[Shown], columns: Columns, view: View) -> String {
     Table::new(heads, rows).shown(view)
 }
 
-fn cells(queue: &Shown) -> Vec<String> {
-    let Shown { groups, .. } = queue;
+fn cells(queue: &QueueRow) -> Vec<String> {
+    let QueueRow { groups, .. } = queue;
     vec![
         queue.name.clone(),
         queue.weight.to_string(),

@@ -1,4 +1,4 @@
-//! `evictd-batch simulate --generate`: makes a trace.
+//! `evictd-batch simulate --generate`: generates a trace.
 
 use clap::Args;
 use evictd_batch_trace::{Recipe, Trace, generate};
@@ -8,36 +8,35 @@ use std::fmt::Write as _;
 
 #[derive(Debug, Args)]
 pub(super) struct GenerateArguments {
-    /// Print a trace like those of batch clusters; its statistics say how it was made, and what came of it.
+    /// Print a random trace with the statistics of real batch clusters.
     #[arg(long)]
     generate: bool,
-    /// How many jobs come.
+    /// The number of jobs.
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, requires = "generate", conflicts_with_all = ["file", "trace"],
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     jobs: u32,
-    /// Another seed makes another trace; the same one always the same.
+    /// The seed. The same seed always gives the same trace.
     #[arg(long, default_value_t = 1, requires = "generate", conflicts_with_all = ["file", "trace"])]
     seed: u64,
-    /// The work of all jobs, as a part of what the cluster could do while they arrive.
+    /// The work of all jobs, as a fraction of the capacity of the cluster while they arrive.
     #[arg(long, value_name = "PART", default_value_t = 0.7, requires = "generate", conflicts_with_all = ["file", "trace"], value_parser = load)]
     load: f64,
 }
 
-/// A part above nothing; far beyond all of it jobs wait longer and longer.
+/// Above 1 the waiting times grow without bounds.
 fn load(text: &str) -> Result<f64, String> {
-    let load = text
-        .parse()
+    text.parse()
         .ok()
-        .filter(|load| (0.01..=100.0).contains(load));
-    load.ok_or_else(|| "must be a number from 0.01 to 100".to_owned())
+        .filter(|load| (0.01..=100.0).contains(load))
+        .ok_or_else(|| "must be a number from 0.01 to 100".to_owned())
 }
 
 impl GenerateArguments {
-    pub(super) const fn is_asked(&self) -> bool {
+    pub(super) const fn is_requested(&self) -> bool {
         self.generate
     }
 
-    /// A table would leave out what a trace is made for, so that people get YAML as well.
+    /// The output for people is YAML, too: a table could not be used as a trace.
     pub(super) fn run(&self, output: Output) -> Result<(), Failure> {
         let trace = generate(&Recipe {
             jobs: self.jobs,
@@ -49,7 +48,7 @@ impl GenerateArguments {
     }
 }
 
-/// A line for each job and each kind of statistics, so that it can be read.
+/// YAML with one line for each job and each statistic, so that a person can read it.
 fn yaml(trace: &Trace) -> Result<String, Failure> {
     let head = Trace {
         statistics: Value::Null,
@@ -57,10 +56,11 @@ fn yaml(trace: &Trace) -> Result<String, Failure> {
         ..trace.clone()
     };
     let head = serde_saphyr::to_string(&head)?;
+    // Statistics and jobs follow below, a line each.
     let head = head.trim_end().trim_end_matches("jobs: []");
     let mut text = format!("{head}statistics:\n");
-    for (name, own) in trace.statistics.as_object().into_iter().flatten() {
-        writeln!(text, "  {name}: {own}")?;
+    for (name, value) in trace.statistics.as_object().into_iter().flatten() {
+        writeln!(text, "  {name}: {value}")?;
     }
     text.push_str("jobs:\n");
     for job in &trace.jobs {

@@ -1,4 +1,4 @@
-//! `evictd-batch simulate --trace`: plays jobs that arrive over time, under one configuration or several.
+//! `evictd-batch simulate --trace`: simulates a trace with one configuration, or compares several.
 
 mod page;
 
@@ -14,37 +14,37 @@ use evictd_pod::duration;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// With so many configurations there is no room for more columns.
-const MOST: usize = NAMES.len();
+/// The number of configurations whose columns fit on a page.
+const MAX_CONFS: usize = NAMES.len();
 
 #[derive(Debug, Args)]
 pub(super) struct TraceArguments {
-    /// A trace to play, JSON or YAML; - is stdin.
+    /// The trace, JSON or YAML; - is stdin.
     #[arg(long, value_name = "FILE", conflicts_with = "generate")]
     trace: Option<PathBuf>,
-    /// The volcano-scheduler.conf that it is played under. Default: the built-in one.
+    /// The volcano-scheduler.conf. Default: the built-in one.
     #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["file", "generate"])]
     conf: Option<PathBuf>,
-    /// Another one, to play the same trace under and to compare with the first; up to four times.
+    /// Another volcano-scheduler.conf to compare with the first. Can be repeated up to four times.
     #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["file", "generate"])]
     compare: Vec<PathBuf>,
-    /// Write a picture of what queues held over time, of fairness, and of the jobs that waited.
+    /// Write a picture of the usage of queues over time, of fairness and of pending jobs.
     #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["file", "generate"])]
     svg: Option<PathBuf>,
-    /// How long after a session the next one begins, in the trace's time.
+    /// The time between two sessions, in the time of the trace.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = period, requires = "trace", conflicts_with_all = ["file", "generate"])]
     schedule_period: Seconds,
 }
 
 fn period(text: &str) -> Result<Seconds, String> {
-    let millis = duration::parse(text).ok().map(|length| length.as_millis());
-    let millis = millis.and_then(|own| u64::try_from(own).ok());
-    let millis = millis.filter(|own| (1..=3_600_000).contains(own));
-    let wanted = || "must be a duration from 1ms to 1h, like 500ms or 1s".to_owned();
-    millis.map(Seconds::from_millis).ok_or_else(wanted)
+    duration::parse(text)
+        .ok()
+        .and_then(|period| u64::try_from(period.as_millis()).ok())
+        .filter(|millis| (1..=3_600_000).contains(millis))
+        .map(Seconds::from_millis)
+        .ok_or_else(|| "must be a duration from 1ms to 1h, such as 500ms or 1s".to_owned())
 }
 
-/// The answer.
 #[derive(Debug, Serialize)]
 struct Answer {
     runs: Vec<Run>,
@@ -52,15 +52,16 @@ struct Answer {
 
 impl TraceArguments {
     pub(super) fn run(&self, compat: Compat, output: Output) -> Result<(), Failure> {
-        if self.compare.len() >= MOST {
-            let most = MOST - 1;
-            let text = format!("--compare: at most {most} configurations can be compared");
-            return Err(Failure::input(anyhow!(text)));
+        if self.compare.len() >= MAX_CONFS {
+            let max = MAX_CONFS - 1;
+            return Err(Failure::input(anyhow!(
+                "--compare: at most {max} configurations can be compared"
+            )));
         }
         let trace = read(self.trace.as_deref().unwrap_or(Path::new("-")))?;
         let confs = std::iter::once(self.conf.as_deref());
         let confs = confs.chain(self.compare.iter().map(|path| Some(path.as_path())));
-        // All of them are read before the first one is played.
+        // All are read before the first simulation, which may take minutes.
         let confs = confs.map(|path| Ok((name_of(path), read_conf(path)?)));
         let confs = confs.collect::<Result<Vec<(String, Conf)>, Failure>>()?;
         let runs = confs.into_iter().map(|(name, conf)| {
@@ -89,18 +90,22 @@ fn name_of(conf: Option<&Path>) -> String {
 fn run(trace: &Trace, conf: String, options: &SimulatorOptions) -> Run {
     let mut bar = Progress::default();
     let report = play(trace, options, &mut |ended, all| {
-        bar.show(format_args!("playing {all} jobs under {conf}"), ended, all);
+        bar.show(
+            format_args!("simulating {all} jobs with {conf}"),
+            ended,
+            all,
+        );
     });
     drop(bar);
     if report.broken_off {
         let message =
-            "pods were evicted again and again and none came to its end; it was broken off";
+            "the simulation was stopped: pods were evicted again and again, and no job ended";
         warn("evictd-batch", &format!("{conf}: {message}"));
     }
     Run { conf, report }
 }
 
-/// The trace in a file; every mistake is told with its place.
+/// Reads a trace. The error lists all mistakes with their places.
 fn read(path: &Path) -> Result<Trace, Failure> {
     let document = Document::read(path, LARGE).map_err(Failure::input)?;
     let trace: Trace = document.parse().map_err(Failure::input)?;
@@ -113,6 +118,7 @@ fn read(path: &Path) -> Result<Trace, Failure> {
 
 fn read_conf(path: Option<&Path>) -> Result<Conf, Failure> {
     let text = match path.map(|path| Document::read(path, SMALL)) {
+        // An empty text is read as the built-in configuration.
         None | Some(Err(DocumentError::Empty(_) | DocumentError::Null(_))) => String::new(),
         Some(Ok(document)) => document.text().to_owned(),
         Some(Err(error)) => return Err(Failure::input(error)),

@@ -1,6 +1,6 @@
-//! A cluster from a file: a list of objects as `kubectl get -o json` prints it, or a session as `simulate` reads it.
+//! Reads a cluster from a file: a list of objects as `kubectl get -o json` prints it, or a session as `simulate` reads it.
 
-use super::gathered::{Gathered, Object};
+use super::objects::{ClusterObjects, Object};
 use evictd_batch::session::Objects;
 use evictd_batch::wire::Job;
 use evictd_command::Failure;
@@ -11,7 +11,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use std::path::Path;
 
-/// What tells the two kinds of files apart.
+/// The field that distinguishes the two kinds of files.
 #[derive(Deserialize)]
 struct Shape {
     items: Option<IgnoredAny>,
@@ -22,73 +22,72 @@ struct List {
     items: Vec<Value>,
 }
 
-/// What a session's file may hold beside what a session goes by.
+/// Further objects in the file of a session.
 #[derive(Deserialize)]
-struct Beside {
+struct FurtherObjects {
     #[serde(default, deserialize_with = "null_is_default")]
     jobs: Vec<Job>,
 }
 
-/// Reads a file.
-pub(super) fn read(file: &Path) -> Result<Gathered, Failure> {
+pub(super) fn read(file: &Path) -> Result<ClusterObjects, Failure> {
     let document = Document::read(file, LARGE).map_err(Failure::input)?;
     let shape: Shape = document.parse().map_err(Failure::input)?;
-    let mut gathered = if shape.items.is_some() {
+    let mut cluster = if shape.items.is_some() {
         list(&document)?
     } else {
         let objects: Objects = document.parse().map_err(Failure::input)?;
-        let Beside { jobs } = document.parse().map_err(Failure::input)?;
-        Gathered {
+        let FurtherObjects { jobs } = document.parse().map_err(Failure::input)?;
+        ClusterObjects {
             objects,
             jobs,
-            ..Gathered::default()
+            ..ClusterObjects::default()
         }
     };
     for (what, missing) in [
-        ("nodes", gathered.objects.nodes.is_empty()),
-        ("queues", gathered.objects.queues.is_empty()),
+        ("nodes", cluster.objects.nodes.is_empty()),
+        ("queues", cluster.objects.queues.is_empty()),
     ] {
         if missing {
             let warning = format!("{} holds no {what}", document.name());
-            gathered.warnings.push(warning);
+            cluster.warnings.push(warning);
         }
     }
-    Ok(gathered)
+    Ok(cluster)
 }
 
-fn list(document: &Document) -> Result<Gathered, Failure> {
+fn list(document: &Document) -> Result<ClusterObjects, Failure> {
     let List { items } = document.parse().map_err(Failure::input)?;
-    let mut gathered = Gathered::default();
+    let mut cluster = ClusterObjects::default();
     let mut mistakes = Vec::new();
     for (index, item) in items.into_iter().enumerate() {
         let name = item["metadata"]["name"].as_str().unwrap_or_default();
-        let what = format!("{} {name}", item["kind"].as_str().unwrap_or_default());
-        let wrong = |message: String| (format!("items[{index}]"), format!("{what}: {message}"));
-        match object(item).map_err(|error| error.to_string()) {
-            Ok(None) => {}
-            Ok(Some(object)) => {
-                if let Err(mistake) = gathered.put(object) {
-                    mistakes.push(wrong(mistake.to_string()));
-                }
-            }
-            Err(message) => mistakes.push(wrong(message)),
+        let kind = item["kind"].as_str().unwrap_or_default();
+        let title = format!("{kind} {name}");
+        let added = match object(item) {
+            Ok(None) => Ok(()),
+            Ok(Some(object)) => cluster.add(object).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        // All mistakes are reported at once.
+        if let Err(message) = added {
+            mistakes.push((format!("items[{index}]"), format!("{title}: {message}")));
         }
     }
     if mistakes.is_empty() {
-        return Ok(gathered);
+        return Ok(cluster);
     }
     Err(Failure::input(document.wrong_fields(mistakes)))
 }
 
-/// An object of a kind that matters.
+/// Parses an object; `None` if its kind is not used.
 fn object(item: Value) -> Result<Option<Object>, serde_json::Error> {
     fn of<T: DeserializeOwned>(
         item: Value,
-        make: fn(Box<T>) -> Object,
+        variant: fn(Box<T>) -> Object,
     ) -> Result<Option<Object>, serde_json::Error> {
         serde_json::from_value(item)
             .map(Box::new)
-            .map(make)
+            .map(variant)
             .map(Some)
     }
     let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();

@@ -1,6 +1,6 @@
-//! A live cluster: what sessions go by is listed; claims and devices only where pods that wait need them.
+//! Reads a live cluster. Volumes, devices and namespaces are listed only if pending pods need them.
 
-use super::gathered::{Gathered, Object};
+use super::objects::{ClusterObjects, Object};
 use crate::cli::cluster::Cluster;
 use crate::cli::connection::Connection;
 use crate::cli::kind::{
@@ -14,16 +14,16 @@ use evictd_command::Failure;
 use evictd_pod::wire::Pod;
 use serde::de::DeserializeOwned;
 
-/// What pods ask for beyond room on a node.
+/// The kinds of objects that pending pods need.
 #[derive(Default)]
 struct Needs {
     volumes: bool,
     devices: bool,
-    neighbours: bool,
+    namespaces: bool,
 }
 
 impl Needs {
-    /// What the pods of this scheduler need that wait, and those that jobs will have.
+    /// The needs of the pending pods of this scheduler, and of the pods that jobs will create.
     fn of(pods: &[Pod], jobs: &[Job], scheduler: &str) -> Self {
         let mut needs = Self::default();
         let waits =
@@ -34,7 +34,8 @@ impl Needs {
                 volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()
             });
             needs.devices |= !pod.spec.resource_claims.is_empty();
-            needs.neighbours |= pod.spec.affinity.is_some();
+            // Pod affinity can select namespaces.
+            needs.namespaces |= pod.spec.affinity.is_some();
         }
         for job in jobs {
             needs.volumes |= !job.spec.volumes.is_empty();
@@ -44,94 +45,95 @@ impl Needs {
                 let claims = |key| volumes.clone().any(|volume| volume.get(key).is_some());
                 needs.volumes |= claims("persistentVolumeClaim") || claims("ephemeral");
                 needs.devices |= spec.get("resourceClaims").is_some();
-                needs.neighbours |= spec.get("affinity").is_some();
+                needs.namespaces |= spec.get("affinity").is_some();
             }
         }
         needs
     }
 }
 
-/// Reads what there is; without what is said in a warning the answer may be less exact.
+/// Reads the objects. A kind that cannot be listed becomes a warning, and the answer is less exact.
 pub(super) fn read(
     connection: &Connection,
     namespace: &str,
     scheduler: &str,
-) -> Result<Gathered, Failure> {
+) -> Result<ClusterObjects, Failure> {
     let cluster = connection.open()?;
-    let mut own = Gathered {
+    let mut read = ClusterObjects {
+        // Jobs of other namespaces matter only by their pod groups and pods.
         jobs: cluster.list(&JOBS, namespace)?,
-        ..Gathered::default()
+        ..ClusterObjects::default()
     };
-    own.objects.pod_groups = cluster.list(&POD_GROUPS, "")?;
-    own.objects.queues = cluster.list(&QUEUES, "")?;
-    own.objects.priority_classes = cluster.list(&PRIORITY_CLASSES, "")?;
-    own.objects.nodes = cluster.list(&NODES, "")?;
-    own.objects.pods = cluster.list(&PODS, "")?;
+    let objects = &mut read.objects;
+    objects.pod_groups = cluster.list(&POD_GROUPS, "")?;
+    objects.queues = cluster.list(&QUEUES, "")?;
+    objects.priority_classes = cluster.list(&PRIORITY_CLASSES, "")?;
+    objects.nodes = cluster.list(&NODES, "")?;
+    objects.pods = cluster.list(&PODS, "")?;
     match cluster.select(&EVENTS, namespace, "reason=Evict") {
-        Ok(events) => own.events = events,
-        Err(failure) => own
+        Ok(events) => read.events = events,
+        Err(failure) => read
             .warnings
-            .push(format!("evictions of the past are not shown: {failure}")),
+            .push(format!("past evictions are not shown: {failure}")),
     }
-    let needs = Needs::of(&own.objects.pods, &own.jobs, scheduler);
-    let of_groups = own
+    let needs = Needs::of(&read.objects.pods, &read.jobs, scheduler);
+    let has_groups = read
         .objects
         .pods
         .iter()
         .any(|pod| pod.spec.scheduling_group.is_some() && pod.spec.scheduler_name == scheduler);
-    let mut also = Also {
+    let mut optional = OptionalKinds {
         cluster: &cluster,
-        gathered: own,
+        read,
     };
-    if of_groups {
-        also.list(&UPSTREAM_POD_GROUPS, Object::UpstreamPodGroup);
-        also.list(&WORKLOADS, Object::Workload);
+    if has_groups {
+        optional.list(&UPSTREAM_POD_GROUPS, Object::UpstreamPodGroup);
+        optional.list(&WORKLOADS, Object::Workload);
     }
-    if needs.neighbours {
-        also.list(&NAMESPACES, Object::Namespace);
+    if needs.namespaces {
+        optional.list(&NAMESPACES, Object::Namespace);
     }
     if needs.volumes {
-        also.list(&CLAIMS, Object::Claim);
-        also.list(&VOLUMES, Object::Volume);
-        also.list(&STORAGE_CLASSES, Object::StorageClass);
-        also.list(&CSI_NODES, Object::CsiNode);
-        also.list(&VOLUME_ATTACHMENTS, Object::VolumeAttachment);
-        also.list(&CSI_DRIVERS, Object::CsiDriver);
-        also.list(&STORAGE_CAPACITIES, Object::StorageCapacity);
+        optional.list(&CLAIMS, Object::Claim);
+        optional.list(&VOLUMES, Object::Volume);
+        optional.list(&STORAGE_CLASSES, Object::StorageClass);
+        optional.list(&CSI_NODES, Object::CsiNode);
+        optional.list(&VOLUME_ATTACHMENTS, Object::VolumeAttachment);
+        optional.list(&CSI_DRIVERS, Object::CsiDriver);
+        optional.list(&STORAGE_CAPACITIES, Object::StorageCapacity);
     }
     if needs.devices {
-        also.list(&RESOURCE_CLAIMS, Object::ResourceClaim);
-        also.list(&RESOURCE_SLICES, Object::ResourceSlice);
-        also.list(&DEVICE_CLASSES, Object::DeviceClass);
+        optional.list(&RESOURCE_CLAIMS, Object::ResourceClaim);
+        optional.list(&RESOURCE_SLICES, Object::ResourceSlice);
+        optional.list(&DEVICE_CLASSES, Object::DeviceClass);
     }
-    Ok(also.gathered)
+    Ok(optional.read)
 }
 
-/// What only some pods need.
-struct Also<'c> {
+/// Kinds that only some pods need.
+struct OptionalKinds<'c> {
     cluster: &'c Cluster,
-    gathered: Gathered,
+    read: ClusterObjects,
 }
 
-impl Also<'_> {
-    /// All objects of a kind, in all namespaces. What cannot be had is warned of: pods that need it are said to fit nowhere.
-    fn list<T: DeserializeOwned>(&mut self, kind: &Kind, make: fn(Box<T>) -> Object) {
+impl OptionalKinds<'_> {
+    /// Lists a kind in all namespaces.
+    fn list<T: DeserializeOwned>(&mut self, kind: &Kind, variant: fn(Box<T>) -> Object) {
         let warnings = match self.cluster.list::<T>(kind, "") {
             Ok(objects) => {
-                let objects = objects.into_iter().map(Box::new).map(make);
-                let put = |object| self.gathered.put(object).err();
-                let mistakes = objects.filter_map(put);
-                mistakes
-                    .map(|mistake| format!("{}: {mistake}", kind.plural))
+                let objects = objects.into_iter().map(Box::new).map(variant);
+                objects
+                    .filter_map(|object| self.read.add(object).err())
+                    .map(|error| format!("{}: {error}", kind.plural))
                     .collect()
             }
             Err(failure) => {
                 let plural = kind.plural;
                 vec![format!(
-                    "{plural} are not known, so that pods that need some seem to fit nowhere: {failure}"
+                    "{plural} cannot be listed, so pods that need them seem to fit on no node: {failure}"
                 )]
             }
         };
-        self.gathered.warnings.extend::<Vec<String>>(warnings);
+        self.read.warnings.extend::<Vec<String>>(warnings);
     }
 }

@@ -1,4 +1,4 @@
-//! The answer for people: what the job waits for, what would start it, then the queue, who comes first, and the nodes.
+//! The answer as a page: the reason, the changes that would start the job, then its queue, the jobs ahead of it and the nodes.
 
 use evictd_batch::session::{
     Feasibility, JobDiagnosis, MissingAmount, QueueUsage, RoleFeasibility,
@@ -8,11 +8,11 @@ use evictd_command::{Colour, Column, Table, View};
 use evictd_pod::Quantity;
 use std::cmp::Reverse;
 
-/// The most jobs, and reasons of nodes, that are shown.
-const SHOWN: usize = 5;
+/// The number of jobs that are shown.
+const MAX_JOBS: usize = 5;
 
-/// The whole page. `known` says whether the configuration is the scheduler's own.
-pub(super) fn page(answer: &Answer, known: bool, view: View) -> String {
+/// `conf_is_given` says whether the configuration was given, or is the built-in one.
+pub(super) fn page(answer: &Answer, conf_is_given: bool, view: View) -> String {
     let colour = match answer.state {
         State::Waits | State::NotEnqueued | State::RunsInPart => Colour::Bad,
         State::Stopped => Colour::Warning,
@@ -27,17 +27,20 @@ pub(super) fn page(answer: &Answer, known: bool, view: View) -> String {
         parts.push(soonest(answer, view));
     }
     if !answer.history.is_empty() {
-        let lines = answer.history.iter().map(|line| view.hanging("  ", line));
-        let lines: Vec<String> = lines.collect();
-        parts.push(format!("Had to go for others:\n{}", lines.join("\n")));
+        let lines: Vec<String> = answer
+            .history
+            .iter()
+            .map(|line| view.hanging("  ", line))
+            .collect();
+        parts.push(format!("Evicted for other jobs:\n{}", lines.join("\n")));
     }
     if let Some(diagnosis) = answer.diagnosis.as_ref().filter(|_| waits(answer.state)) {
         parts.push(queue(&diagnosis.queue, view));
         parts.extend(ahead(answer, diagnosis, view));
-        parts.extend(room(&diagnosis.feasibility, view));
+        parts.extend(feasibility(&diagnosis.feasibility, view));
     }
-    if !known && answer.diagnosis.is_some() {
-        let text = "By the built-in configuration; --conf FILE names the scheduler's own.";
+    if !conf_is_given && answer.diagnosis.is_some() {
+        let text = "The built-in configuration was used; --conf FILE sets that of the scheduler.";
         parts.push(view.paint(Colour::Faint, &view.sentence(text)));
     }
     parts.join("\n\n")
@@ -48,64 +51,62 @@ fn waits(state: State) -> bool {
 }
 
 fn soonest(answer: &Answer, view: View) -> String {
-    let what = match answer.state {
-        State::RunsInPart => "What would start another pod of it, each tried in a session:",
-        _ => "What would start it, each tried in a session:",
+    let head = match answer.state {
+        State::RunsInPart => "Changes that would start another pod of it, each tried in a session:",
+        _ => "Changes that would start it, each tried in a session:",
     };
-    let head = view.paint(Colour::Strong, &view.sentence(what));
-    let lines = answer
+    let head = view.paint(Colour::Strong, &view.sentence(head));
+    let lines: Vec<String> = answer
         .soonest
         .iter()
-        .map(|own| view.hanging("  - ", &own.words));
-    let lines: Vec<String> = lines.collect();
+        .map(|proposal| view.hanging("  - ", &proposal.words))
+        .collect();
     format!("{head}\n{}", lines.join("\n"))
 }
 
 fn amount(amount: Option<Quantity>) -> String {
-    amount.map_or_else(|| "-".to_owned(), |own| own.to_string())
+    amount.map_or_else(|| "-".to_owned(), |amount| amount.to_string())
 }
 
 fn queue(queue: &QueueUsage, view: View) -> String {
     let state = match queue.state.as_str() {
-        "" => "without a state".to_owned(),
+        "" => "no state".to_owned(),
         state => state.to_lowercase(),
     };
-    let by = match queue.plugin {
+    let shared_by = match queue.plugin {
         Some(plugin) => format!("shared by plugin {plugin}"),
         None => "shared by no plugin".to_owned(),
     };
     let running = queue.running;
-    let jobs = if running == 1 {
-        "job holds"
-    } else {
-        "jobs hold"
-    };
+    let jobs = if running == 1 { "job has" } else { "jobs have" };
     let head = format!(
-        "Queue {}: {state}, weight {}, {by}; {running} {jobs} room in it.",
+        "Queue {}: {state}, weight {}, {shared_by}; {running} {jobs} pods on nodes.",
         queue.name, queue.weight
     );
     if queue.resources.is_empty() {
         return view.sentence(&head);
     }
-    let shown = queue.resources.iter();
-    let shown = shown.filter(|own| own.resource != evictd_pod::resources::PODS);
-    let rows = shown.map(|own| {
-        vec![
-            own.resource.clone(),
-            own.allocated.to_string(),
-            amount(own.deserved),
-            amount(own.capability),
-            own.request.to_string(),
-            own.promised.to_string(),
-        ]
-    });
+    let rows = queue
+        .resources
+        .iter()
+        .filter(|usage| usage.resource != evictd_pod::resources::PODS)
+        .map(|usage| {
+            vec![
+                usage.resource.clone(),
+                usage.allocated.to_string(),
+                amount(usage.deserved),
+                amount(usage.capability),
+                usage.request.to_string(),
+                usage.promised.to_string(),
+            ]
+        });
     let columns = [
         Column::name("RESOURCE", 6),
-        Column::figure("HOLDS", 5),
-        Column::figure("DESERVES", 4),
-        Column::figure("AT MOST", 3),
-        Column::figure("WANTS", 2),
-        Column::figure("PROMISED", 1),
+        Column::figure("ALLOCATED", 5),
+        Column::figure("DESERVED", 4),
+        Column::figure("CAPABILITY", 3),
+        Column::figure("REQUEST", 2),
+        Column::figure("INQUEUE", 1),
     ];
     let table = Table::new(columns, rows).shown(view);
     format!("{}\n{table}", view.sentence(&head))
@@ -117,25 +118,25 @@ fn ahead(answer: &Answer, diagnosis: &JobDiagnosis, view: View) -> Option<String
         return None;
     }
     let jobs = if count == 1 { "job comes" } else { "jobs come" };
-    let left = count.saturating_sub(SHOWN);
-    let more = if left > 0 {
-        format!("; {left} are not shown")
+    let hidden = count.saturating_sub(MAX_JOBS);
+    let more = if hidden > 0 {
+        format!("; {hidden} are not shown")
     } else {
         String::new()
     };
     let head = format!("{count} {jobs} before it in the queue{more}.");
     let jobs = answer.ahead.iter().zip(&diagnosis.ahead);
-    let rows = jobs.take(SHOWN).map(|(job, own)| {
+    let rows = jobs.take(MAX_JOBS).map(|(name, job)| {
         vec![
-            job.clone(),
-            own.waiting.to_string(),
-            own.plugin.unwrap_or("age").to_owned(),
-            own.why.clone(),
+            name.clone(),
+            job.waiting.to_string(),
+            job.plugin.unwrap_or("age").to_owned(),
+            job.why.clone(),
         ]
     });
     let columns = [
         Column::name("JOB", 4),
-        Column::figure("WAIT", 1),
+        Column::figure("PENDING", 1),
         Column::words("BY", 2),
         Column::sentence("WHY", 3),
     ];
@@ -143,22 +144,26 @@ fn ahead(answer: &Answer, diagnosis: &JobDiagnosis, view: View) -> Option<String
     Some(format!("{}\n{table}", view.sentence(&head)))
 }
 
-fn room(feasibility: &Feasibility, view: View) -> Vec<String> {
-    let lacking = feasibility
+fn feasibility(feasibility: &Feasibility, view: View) -> Vec<String> {
+    let mut parts: Vec<String> = feasibility
         .roles
         .iter()
-        .filter(|role| role.placed < role.waiting);
-    let mut parts: Vec<String> = lacking.map(|role| nodes(role, feasibility, view)).collect();
+        .filter(|role| role.placed < role.waiting)
+        .map(|role| nodes(role, feasibility, view))
+        .collect();
     if !feasibility.nearest.is_empty() {
         parts.push(nearest(feasibility, view));
     }
     parts
 }
 
-/// What nodes say to the pods of a role.
+/// The reasons of the nodes against the pods of a task.
 fn nodes(role: &RoleFeasibility, feasibility: &Feasibility, view: View) -> String {
-    let request = role.request.iter();
-    let request: Vec<String> = request.map(|(name, own)| format!("{name} {own}")).collect();
+    let request: Vec<String> = role
+        .request
+        .iter()
+        .map(|(name, amount)| format!("{name} {amount}"))
+        .collect();
     let each = if request.is_empty() {
         "nothing".to_owned()
     } else {
@@ -186,35 +191,36 @@ fn nodes(role: &RoleFeasibility, feasibility: &Feasibility, view: View) -> Strin
     let table = Table::new(columns, rows).shown(view);
     let within = feasibility.within.as_ref();
     let with = within.map_or_else(String::new, |within| format!(" with {within}"));
-    let say = match all {
+    let title = match all {
         0 => return view.sentence(&format!("{head}: there is no node.")),
-        1 => format!("What the only node{with} says to the next one:"),
-        all => format!("What all {all} nodes{with} say to the next one:"),
+        1 => format!("The reason of the only node{with} against the next pod:"),
+        all => format!("The reasons of all {all} nodes{with} against the next pod:"),
     };
-    let head = view.sentence(&format!("{head}. {say}"));
+    let head = view.sentence(&format!("{head}. {title}"));
     format!("{head}\n{table}")
 }
 
-fn scarce(all: &[MissingAmount]) -> String {
-    let all = all
+fn missing(amounts: &[MissingAmount]) -> String {
+    let amounts: Vec<String> = amounts
         .iter()
-        .map(|own| format!("{} {}", own.resource, own.amount));
-    all.collect::<Vec<_>>().join(", ")
+        .map(|missing| format!("{} {}", missing.resource, missing.amount))
+        .collect();
+    amounts.join(", ")
 }
 
 fn nearest(feasibility: &Feasibility, view: View) -> String {
     let several = feasibility.waiting - feasibility.now - feasibility.later > 1;
     let mut columns = vec![
         Column::name("NEAREST NODE", 3),
-        Column::sentence("LACKS FOR ONE", 2),
+        Column::sentence("MISSING FOR ONE", 2),
     ];
     if several {
-        columns.push(Column::sentence("LACKS FOR ALL", 1));
+        columns.push(Column::sentence("MISSING FOR ALL", 1));
     }
     let rows = feasibility.nearest.iter().map(|near| {
-        let mut cells = vec![near.node.clone(), scarce(&near.one)];
+        let mut cells = vec![near.node.clone(), missing(&near.one)];
         if several {
-            cells.push(scarce(&near.all));
+            cells.push(missing(&near.all));
         }
         cells
     });

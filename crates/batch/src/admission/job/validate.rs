@@ -3,7 +3,7 @@
 use super::{dependencies, policies, topology, volumes};
 use crate::admission::field::{Mistakes, listed};
 use crate::admission::{Known, names, template};
-use crate::wire::{Job, TaskSpec};
+use crate::wire::{Job, QueueState, TaskSpec};
 use std::collections::BTreeSet;
 
 /// The plugins of jobs that there are.
@@ -143,7 +143,7 @@ fn queue(name: &str, known: &Known) -> String {
         Ok(queue) => queue,
     };
     let (state, mut wrong) = (&queue.status.state, Vec::new());
-    if state != "Open" {
+    if *state != QueueState::Open {
         wrong.push(format!(
             " can only submit job to queue with state `Open`, queue `{name}` status is `{state}`;"
         ));

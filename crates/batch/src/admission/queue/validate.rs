@@ -14,8 +14,8 @@ pub(in crate::admission) fn check(
 ) -> Result<(), String> {
     let mut mistakes = Mistakes::default();
     resources::check_own(&queue.spec, &mut mistakes);
-    let state = &queue.status.state;
-    if !state.is_empty() && !STATES.contains(&state.as_str()) {
+    let state = queue.status.state.as_str();
+    if !state.is_empty() && !STATES.contains(&state) {
         let why = format!("queue state must be in [{}]", STATES.join(" "));
         mistakes.invalid("requestBody.spec.state", state, &why);
     }

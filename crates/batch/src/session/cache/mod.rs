@@ -14,12 +14,11 @@ use super::turns::Turns;
 use crate::compat::Compat;
 use crate::conf::Conf;
 use crate::job::IN_STAGES;
-use crate::queue::State;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::upstream::upstream_job;
 use crate::session::snapshot::upstream::{QueuesOfWorkloads, Upstream};
-use crate::wire::{self, PodGroup, PodGroupStatus, Workload, queue_of};
+use crate::wire::{self, PodGroup, PodGroupStatus, QueueState, Workload, queue_of};
 use evictd_placement::Cluster;
 use evictd_pod::TooManyResources;
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList, Time};
@@ -173,7 +172,7 @@ impl Cache {
             parent: None,
             weight: f64::from(spec.weight),
             priority: spec.priority,
-            open: wire.status.state == State::Open.as_str(),
+            open: wire.status.state == QueueState::Open,
             reclaimable: spec.reclaimable.unwrap_or(true),
             capability: some(&spec.capability),
             guarantee: some(&spec.guarantee.resource),

@@ -7,7 +7,7 @@ pub(super) use report::{report_actions, report_open};
 mod upstream;
 
 use super::Session;
-use super::outcome::{Event, GroupCondition, GroupOutcome, Outcome, PodCondition};
+use super::outcome::{Event, GroupOutcome, Outcome, PodCondition};
 use crate::compat::Difference;
 use crate::conf::PluginName;
 use crate::job::Tone;
@@ -261,19 +261,20 @@ fn report_pod(session: &mut Session<'_>, task: TaskId, text: &str, outcome: &mut
         .insert(task.key.to_string(), condition);
 }
 
+/// Conditions are listed by the texts that the outcome shows.
+fn text_order(condition: &PodGroupCondition) -> [&str; 4] {
+    [
+        condition.kind.as_str(),
+        &condition.reason,
+        condition.status.as_str(),
+        &condition.message,
+    ]
+}
+
 fn group_outcome(snapshot: &Snapshot, job: JobId, written: bool) -> GroupOutcome {
     let job = &snapshot.jobs[job];
-    let mut conditions: Vec<GroupCondition> = job
-        .conditions
-        .iter()
-        .map(|condition| GroupCondition {
-            kind: condition.kind.clone(),
-            reason: condition.reason.clone(),
-            status: condition.status.clone(),
-            message: condition.message.clone(),
-        })
-        .collect();
-    conditions.sort_unstable();
+    let mut conditions = job.conditions.clone();
+    conditions.sort_by(|one, other| text_order(one).cmp(&text_order(other)));
     let tasks = Status::ALL
         .into_iter()
         .map(|status| (status, job.count(status)));

@@ -1,15 +1,15 @@
-//! The figures of a trace that was played, one configuration beside the other.
+//! The report of a simulated trace, with a column for each configuration.
 
 use evictd_batch_trace::svg::{NAMES, Run};
 use evictd_batch_trace::{Report, Spread};
 use evictd_command::{Colour, Column, Row, Table, View};
 
-/// The columns of the differences from the first configuration.
+/// The headings of the differences from the first configuration.
 const DIFFERENCES: [&str; 5] = ["", "B-A", "C-A", "D-A", "E-A"];
-/// So many jobs are named that have not come to their end.
-const NAMED: usize = 10;
+/// The number of unfinished jobs that are listed.
+const MAX_UNFINISHED: usize = 10;
 
-/// How a figure is written.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy)]
 enum Unit {
     Count,
@@ -18,16 +18,28 @@ enum Unit {
     Time,
 }
 
-/// A row of the table: what it says, its unit, and its figure of a run.
-type Figure = (String, Unit, Box<dyn Fn(&Report) -> Option<f64>>);
+/// A row of the table.
+struct Figure {
+    name: String,
+    unit: Unit,
+    value: Box<dyn Fn(&Report) -> Option<f64>>,
+}
 
-/// The whole page.
+impl Figure {
+    fn new(name: &str, unit: Unit, value: impl Fn(&Report) -> Option<f64> + 'static) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit,
+            value: Box::new(value),
+        }
+    }
+}
+
 pub(super) fn page(runs: &[Run], view: View) -> String {
     let mut parts = Vec::new();
     if let Some(first) = runs.first() {
         let (jobs, queues) = (first.report.jobs, first.report.queues.len());
-        let head = format!("{jobs} jobs in {queues} queues.");
-        parts.push(view.sentence(&head));
+        parts.push(view.sentence(&format!("{jobs} jobs in {queues} queues.")));
     }
     let legend = runs.iter().zip(NAMES).map(|(run, name)| {
         let heading = if runs.len() > 1 {
@@ -45,59 +57,74 @@ pub(super) fn page(runs: &[Run], view: View) -> String {
 }
 
 fn all_figures(first: &Report) -> Vec<Figure> {
-    let mut all: Vec<Figure> = Vec::new();
-    let mut add = |name: &str, unit, figure: fn(&Report) -> Option<f64>| {
-        all.push((name.to_owned(), unit, Box::new(figure)));
-    };
-    add("jobs that ended", Unit::Count, |own| {
-        Some(number(own.finished))
+    let general = vec![
+        Figure::new("jobs that ended", Unit::Count, |report| {
+            Some(number(report.finished))
+        }),
+        Figure::new("makespan", Unit::Time, |report| {
+            Some(report.makespan_seconds)
+        }),
+    ];
+    let utilization = first.utilization.keys().map(|resource| {
+        let name = format!("{resource} held");
+        let resource = resource.clone();
+        Figure::new(&name, Unit::Percent, move |report| {
+            report.utilization.get(&resource).copied()
+        })
     });
-    add("makespan", Unit::Time, |own| Some(own.makespan_seconds));
-    add("fairness, mean", Unit::Index, |own| {
-        own.fairness.as_ref().map(|own| own.mean)
-    });
-    add("fairness, p5", Unit::Index, |own| {
-        own.fairness.as_ref().map(|own| own.p5)
-    });
-    add("wait, mean", Unit::Time, |own| Some(own.wait_seconds.mean));
-    add("wait, p50", Unit::Time, |own| Some(own.wait_seconds.p50));
-    add("wait, p95", Unit::Time, |own| Some(own.wait_seconds.p95));
-    add("wait, p99", Unit::Time, |own| Some(own.wait_seconds.p99));
-    add("wait, longest", Unit::Time, |own| {
-        Some(own.wait_seconds.max)
-    });
-    add("pods preempted", Unit::Count, |own| {
-        Some(count(own.preempted_pods))
-    });
-    add("pods reclaimed", Unit::Count, |own| {
-        Some(count(own.reclaimed_pods))
-    });
-    add("jobs that lost pods", Unit::Count, |own| {
-        Some(number(own.evicted_jobs))
-    });
-    add("sessions", Unit::Count, |own| Some(count(own.sessions)));
-    let used = first.utilization.keys().map(|resource| -> Figure {
-        let of = resource.clone();
-        let figure = move |own: &Report| own.utilization.get(&of).copied();
-        (format!("{resource} held"), Unit::Percent, Box::new(figure))
-    });
-    let lost = first.lost_work_seconds.keys().map(|resource| -> Figure {
-        let of = resource.clone();
-        let figure = move |own: &Report| {
-            let lost = own.lost_work_seconds.get(&of)?;
-            let all = lost + own.work_seconds.get(&of)?;
+    let lost_work = first.lost_work_seconds.keys().map(|resource| {
+        let name = format!("{resource} of it lost");
+        let resource = resource.clone();
+        Figure::new(&name, Unit::Percent, move |report| {
+            let lost = report.lost_work_seconds.get(&resource)?;
+            let all = lost + report.work_seconds.get(&resource)?;
             (all > 0.0).then(|| lost / all)
-        };
-        (
-            format!("{resource} of it lost"),
-            Unit::Percent,
-            Box::new(figure),
-        )
+        })
     });
-    let pairs: Vec<Figure> = used.zip(lost).flat_map(<[Figure; 2]>::from).collect();
-    // Behind the makespan.
-    all.splice(2..2, pairs);
-    all
+    let by_resource = utilization.zip(lost_work).flat_map(<[Figure; 2]>::from);
+    let fairness_and_waits = [
+        Figure::new("fairness, mean", Unit::Index, |report| {
+            report.fairness.as_ref().map(|fairness| fairness.mean)
+        }),
+        Figure::new("fairness, p5", Unit::Index, |report| {
+            report.fairness.as_ref().map(|fairness| fairness.p5)
+        }),
+        Figure::new("wait, mean", Unit::Time, |report| {
+            Some(report.wait_seconds.mean)
+        }),
+        Figure::new("wait, p50", Unit::Time, |report| {
+            Some(report.wait_seconds.p50)
+        }),
+        Figure::new("wait, p95", Unit::Time, |report| {
+            Some(report.wait_seconds.p95)
+        }),
+        Figure::new("wait, p99", Unit::Time, |report| {
+            Some(report.wait_seconds.p99)
+        }),
+        Figure::new("wait, longest", Unit::Time, |report| {
+            Some(report.wait_seconds.max)
+        }),
+    ];
+    let evictions = [
+        Figure::new("pods preempted", Unit::Count, |report| {
+            Some(count(report.preempted_pods))
+        }),
+        Figure::new("pods reclaimed", Unit::Count, |report| {
+            Some(count(report.reclaimed_pods))
+        }),
+        Figure::new("jobs that lost pods", Unit::Count, |report| {
+            Some(number(report.evicted_jobs))
+        }),
+        Figure::new("sessions", Unit::Count, |report| {
+            Some(count(report.sessions))
+        }),
+    ];
+    general
+        .into_iter()
+        .chain(by_resource)
+        .chain(fairness_and_waits)
+        .chain(evictions)
+        .collect()
 }
 
 fn number(count: usize) -> f64 {
@@ -120,25 +147,26 @@ fn figures(runs: &[Run], view: View) -> String {
             columns.push(Column::figure(DIFFERENCES[index], 1));
         }
     }
-    let rows = all_figures(&first.report)
-        .into_iter()
-        .map(|(name, unit, of)| {
-            let before = of(&first.report);
-            let mut cells = vec![name];
-            for (index, run) in runs.iter().enumerate() {
-                let now = of(&run.report);
-                cells.push(now.map_or_else(|| "-".to_owned(), |now| unit.shown(now, false)));
-                if index > 0 {
-                    let difference = now.zip(before).map(|(now, before)| now - before);
-                    cells.push(difference.map_or_else(String::new, |own| unit.shown(own, true)));
-                }
+    let rows = all_figures(&first.report).into_iter().map(|figure| {
+        let Figure { name, unit, value } = figure;
+        let base = value(&first.report);
+        let mut cells = vec![name];
+        for (index, run) in runs.iter().enumerate() {
+            let here = value(&run.report);
+            cells.push(here.map_or_else(|| "-".to_owned(), |here| unit.format(here, false)));
+            if index > 0 {
+                let difference = here.zip(base).map(|(here, base)| here - base);
+                cells.push(
+                    difference.map_or_else(String::new, |difference| unit.format(difference, true)),
+                );
             }
-            cells
-        });
+        }
+        cells
+    });
     Table::new(columns, rows).shown(view)
 }
 
-/// Of each queue a row a configuration.
+/// A row for each queue and configuration.
 fn queues(runs: &[Run], view: View) -> String {
     let Some(first) = runs.first() else {
         return String::new();
@@ -157,22 +185,23 @@ fn queues(runs: &[Run], view: View) -> String {
         Column::figure("LONGEST", 4),
         Column::figure("PREEMPTED", 2),
         Column::figure("RECLAIMED", 3),
-        Column::figure("HOLDS", 7),
+        Column::figure("HELD", 7),
     ]);
-    // Of the resource of which most is held.
-    let most = resources.iter().max_by(|one, other| {
-        let held = |name: &String| first.report.utilization.get(name).copied().unwrap_or(0.0);
-        held(one).total_cmp(&held(other))
+    // One resource has to do for the last column: the one with the highest utilization.
+    let busiest = resources.iter().max_by(|one, other| {
+        let utilization =
+            |name: &String| first.report.utilization.get(name).copied().unwrap_or(0.0);
+        utilization(one).total_cmp(&utilization(other))
     });
     let rows = first.report.queues.keys().flat_map(|name| {
         runs.iter()
             .zip(NAMES)
             .enumerate()
             .filter_map(move |(index, (run, letter))| {
-                let own = run.report.queues.get(name)?;
+                let queue = run.report.queues.get(name)?;
                 let Spread {
                     p50, p95, p99, max, ..
-                } = own.wait_seconds;
+                } = queue.wait_seconds;
                 let mut cells = vec![if index == 0 {
                     name.clone()
                 } else {
@@ -181,19 +210,19 @@ fn queues(runs: &[Run], view: View) -> String {
                 if several {
                     cells.push(letter.to_owned());
                 }
-                cells.push(own.finished.to_string());
-                cells.extend([p50, p95, p99, max].map(|wait| Unit::Time.shown(wait, false)));
-                cells.push(own.preempted_pods.to_string());
-                cells.push(own.reclaimed_pods.to_string());
-                let held = most.and_then(|most| own.utilization.get(*most));
-                cells.push(Unit::Percent.shown(held.copied().unwrap_or(0.0), false));
+                cells.push(queue.finished.to_string());
+                cells.extend([p50, p95, p99, max].map(|wait| Unit::Time.format(wait, false)));
+                cells.push(queue.preempted_pods.to_string());
+                cells.push(queue.reclaimed_pods.to_string());
+                let held = busiest.and_then(|resource| queue.utilization.get(*resource));
+                cells.push(Unit::Percent.format(held.copied().unwrap_or(0.0), false));
                 Some(cells)
             })
     });
     let table = Table::new(columns, rows.collect::<Vec<_>>()).shown(view);
-    let what = most.map_or("", |most| most.as_str());
+    let resource = busiest.map_or("", |resource| resource.as_str());
     let note = format!(
-        "P50 to LONGEST: from arrival to start. HOLDS: of the cluster's {what}, on average."
+        "P50 to LONGEST: from arrival to start. HELD: of the {resource} of the cluster, on average."
     );
     format!(
         "{table}\n{}",
@@ -201,38 +230,37 @@ fn queues(runs: &[Run], view: View) -> String {
     )
 }
 
-/// Jobs that have not come to their end.
 fn unfinished(run: &Run, view: View) -> Option<String> {
-    let left = &run.report.unfinished;
-    let first = left.first()?;
+    let unfinished = &run.report.unfinished;
+    let first = unfinished.first()?;
     let columns = [
         Column::name("JOB", 5),
         Column::name("QUEUE", 4),
         Column::sentence("WHY IT HAS NOT ENDED", 3),
     ];
-    let named = left.iter().take(NAMED).map(|own| {
-        let cells = vec![own.job.clone(), own.queue.clone(), own.reason.clone()];
+    let rows = unfinished.iter().take(MAX_UNFINISHED).map(|job| {
+        let cells = vec![job.job.clone(), job.queue.clone(), job.reason.clone()];
         Row::from(cells).coloured(Some(Colour::Bad))
     });
-    let table = Table::new(columns, named).shown(view);
-    let more = match left.len() {
-        1 => format!("{}: {} has not come to its end.", run.conf, first.job),
-        count => format!("{}: {count} jobs have not come to their end.", run.conf),
+    let table = Table::new(columns, rows).shown(view);
+    let summary = match unfinished.len() {
+        1 => format!("{}: {} has not ended.", run.conf, first.job),
+        count => format!("{}: {count} jobs have not ended.", run.conf),
     };
-    Some(format!("{}\n{table}", view.sentence(&more)))
+    Some(format!("{}\n{table}", view.sentence(&summary)))
 }
 
 impl Unit {
-    /// A figure, or a difference with its sign.
-    fn shown(self, figure: f64, signed: bool) -> String {
+    /// Formats a figure. A difference has a sign, unless it is shown as zero.
+    fn format(self, figure: f64, signed: bool) -> String {
         let text = match self {
             Self::Count => format!("{:.0}", figure.abs()),
             Self::Percent => format!("{:.1} %", figure.abs() * 100.0),
             Self::Index => format!("{:.3}", figure.abs()),
             Self::Time => time(figure.abs()),
         };
-        let zero = !text.contains(|c: char| ('1'..='9').contains(&c));
-        match (signed && !zero, figure < 0.0) {
+        let is_zero = !text.contains(|c: char| ('1'..='9').contains(&c));
+        match (signed && !is_zero, figure < 0.0) {
             (false, _) => text,
             (true, true) => format!("-{text}"),
             (true, false) => format!("+{text}"),
@@ -262,8 +290,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_their_units_and_differences_their_signs() {
-        for (unit, figure, signed, wanted) in [
+    fn figures_have_units_and_differences_have_signs() {
+        for (unit, figure, signed, expected) in [
             (Unit::Time, 0.0, false, "0s"),
             (Unit::Time, 59.4, false, "59s"),
             (Unit::Time, 185.0, false, "3m05s"),
@@ -275,7 +303,7 @@ mod tests {
             (Unit::Index, -0.05, true, "-0.050"),
             (Unit::Count, 12.0, false, "12"),
         ] {
-            assert_eq!(unit.shown(figure, signed), wanted);
+            assert_eq!(unit.format(figure, signed), expected);
         }
     }
 }

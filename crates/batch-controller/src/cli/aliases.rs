@@ -1,5 +1,5 @@
-//! The program under the names of Volcano's short programs: a link `vsub` to `evictd-batch` runs a job (S6-149). There -n is
-//! the name and -N the namespace.
+//! The names of Volcano's small programs: a link `vsub` to `evictd-batch` runs a job (S6-149). With these names -n is the name
+//! and -N the namespace.
 
 use super::connection::Connection;
 use super::job;
@@ -13,54 +13,54 @@ use clap::{Args, CommandFactory, Parser};
 use evictd_command::{Failure, Output};
 use std::{env, path::Path};
 
-/// Volcano's short programs.
+/// The programs.
 #[derive(Debug, Parser)]
 #[command(multicall = true, version)]
-pub enum Short {
+pub enum Alias {
     /// Runs a job of one task and one container
     Vsub(Submission),
     /// Deletes a job with its pods
     Vcancel(OneJob),
-    /// Stops a job: its pods are deleted, and it can be resumed
+    /// Suspends a job: its pods are deleted, and it can be resumed
     Vsuspend(OneJob),
-    /// Starts a job again that was stopped
+    /// Resumes a suspended job
     Vresume(OneJob),
-    /// One job, or the jobs of a namespace
+    /// Shows a job, or lists the jobs of a namespace
     Vjobs(Jobs),
-    /// One queue, or all
+    /// Shows a queue, or lists all queues
     Vqueues(Queues),
 }
 
-/// One job.
+/// The options that name one job.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("namespace", |own| own.short('N')),
-    mut_arg("name", |own| own.short('n'))
+    mut_arg("namespace", |option| option.short('N')),
+    mut_arg("name", |option| option.short('n'))
 )]
 pub struct OneJob {
     #[command(flatten)]
     named: job::Named,
 }
 
-/// A job to run.
+/// The options of `vsub`.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("name", |own| own.short('n')),
-    mut_arg("image", |own| own.default_value(of_environment("VOLCANO_DEFAULT_IMAGE", "busybox"))),
-    mut_arg("scheduler", |own| own.default_value(of_environment("VOLCANO_SCHEDULER_NAME", "volcano")))
+    mut_arg("name", |option| option.short('n')),
+    mut_arg("image", |option| option.default_value(env_or("VOLCANO_DEFAULT_IMAGE", "busybox"))),
+    mut_arg("scheduler", |option| option.default_value(env_or("VOLCANO_SCHEDULER_NAME", "volcano")))
 )]
 pub struct Submission {
-    /// The job's namespace.
+    /// The namespace of the job.
     #[arg(
         short = 'N',
         long,
         value_name = "NAMESPACE",
-        default_value = of_environment("VOLCANO_DEFAULT_JOB_NAMESPACE", "default")
+        default_value = env_or("VOLCANO_DEFAULT_JOB_NAMESPACE", "default")
     )]
     namespace: String,
     #[command(flatten)]
     simple: Simple,
-    /// What the container runs, split into words as a shell does. Default: what its image says.
+    /// The command of the container, split into words as in a shell. Default: the command of the image.
     #[arg(
         short,
         long,
@@ -73,13 +73,14 @@ pub struct Submission {
     connection: Connection,
 }
 
-/// What a variable sets, or if it is unset or empty, `otherwise`. It is read once, and kept as long as the program runs.
-fn of_environment(variable: &str, otherwise: &'static str) -> &'static str {
-    let set = env::var(variable).ok().filter(|set| !set.is_empty());
-    set.map_or(otherwise, |set| set.leak())
+/// The value of an environment variable, or `default` if it is unset or empty.
+fn env_or(variable: &str, default: &'static str) -> &'static str {
+    let value = env::var(variable).ok().filter(|value| !value.is_empty());
+    // clap keeps defaults for the life of the process. This is called once for each option.
+    value.map_or(default, |value| value.leak())
 }
 
-/// Jobs to show.
+/// The options of `vjobs`.
 #[derive(Debug, Args)]
 pub struct Jobs {
     #[command(flatten)]
@@ -90,7 +91,7 @@ pub struct Jobs {
     output: Output,
 }
 
-/// Queues to show.
+/// The options of `vqueues`.
 #[derive(Debug, Args)]
 pub struct Queues {
     #[command(flatten)]
@@ -99,20 +100,19 @@ pub struct Queues {
     output: Output,
 }
 
-impl Short {
-    /// Whether a program that was called so (argument 0) is one of them.
-    pub fn is_called(called: &Path) -> bool {
-        let name = called.file_name().and_then(|name| name.to_str());
+impl Alias {
+    /// Whether the program was started under one of these names. `program` is argument 0.
+    pub fn is_used(program: &Path) -> bool {
+        let name = program.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| Self::command().find_subcommand(name).is_some())
     }
 
-    /// Does what the name says.
+    /// Runs the program of that name.
     pub fn run(self) -> Result<(), Failure> {
         match self {
             Self::Vsub(submission) => submission.run(),
             Self::Vcancel(OneJob { named }) => {
-                let otherwise = "job name is mandatory to cancel a particular job";
-                named.delete("cancel", otherwise)
+                named.delete("cancel", "job name is mandatory to cancel a particular job")
             }
             Self::Vsuspend(OneJob { named }) => named.suspend(),
             Self::Vresume(OneJob { named }) => named.resume(),
@@ -124,8 +124,7 @@ impl Short {
 
 impl Submission {
     fn run(self) -> Result<(), Failure> {
-        let words = shlex::split(&self.command);
-        let words = words.ok_or_else(|| {
+        let words = shlex::split(&self.command).ok_or_else(|| {
             Failure::Input(anyhow!("--command {}: a quote is not closed", self.command))
         })?;
         self.simple.run(&self.connection, &self.namespace, &words)
@@ -158,16 +157,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_149_six_names_are_known() {
-        Short::command().debug_assert();
+    fn s6_149_the_program_has_six_names_of_volcano() {
+        Alias::command().debug_assert();
         for name in ["vsub", "vcancel", "vsuspend", "vresume", "vjobs", "vqueues"] {
-            assert!(
-                Short::is_called(&Path::new("/usr/bin").join(name)),
-                "{name}"
-            );
+            assert!(Alias::is_used(&Path::new("/usr/bin").join(name)), "{name}");
         }
         for other in ["evictd-batch", "kubectl-evictd_batch", "", "/usr/bin/"] {
-            assert!(!Short::is_called(Path::new(other)), "{other}");
+            assert!(!Alias::is_used(Path::new(other)), "{other}");
         }
     }
 }

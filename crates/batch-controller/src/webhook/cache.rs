@@ -1,4 +1,4 @@
-//! Queues and namespaces as a watch tells them.
+//! The queues and namespaces, kept up to date by watches.
 
 use super::health::{Check, Health};
 use evictd_batch::admission::{Known, Namespace};
@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What is known, for whoever decides and for the watches. Clones share it.
+/// The objects that decisions read and watches write. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shared(Arc<RwLock<Known>>);
+pub(super) struct SharedCache(Arc<RwLock<Known>>);
 
-impl Shared {
+impl SharedCache {
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Known> {
-        // Whoever panicked with the lock left complete entries behind.
+        // A thread that panics with the lock leaves whole entries behind.
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -24,24 +24,28 @@ impl Shared {
     }
 }
 
-/// Follows both kinds until the tasks are ended.
-pub(super) async fn follow((access, watches): (Access, Watches), known: Shared, health: Health) {
-    let queues = Kept::<Queues>::reflector(&known, &health, watches.budget());
-    let namespaces = Kept::<Namespaces>::reflector(&known, &health, watches.budget());
+/// Watches both kinds until the task is aborted.
+pub(super) async fn watch(
+    (access, watches): (Access, Watches),
+    cache: SharedCache,
+    health: Health,
+) {
+    let queues = CacheStore::<Queues>::reflector(&cache, &health, watches.budget());
+    let namespaces = CacheStore::<Namespaces>::reflector(&cache, &health, watches.budget());
     tokio::join!(
         queues.run(String::new(), access.clone(), &watches, Retry::soon()),
         namespaces.run(String::new(), access, &watches, Retry::soon()),
     );
 }
 
-/// One kind of objects.
+/// A watched kind.
 trait Kind: Send + 'static {
     const PATH: &'static str;
     const CHECK: Check;
     type Object: DeserializeOwned + Send + 'static;
     fn metadata(object: &Self::Object) -> &Metadata;
-    fn set(known: &mut Known, object: Self::Object);
-    fn remove(known: &mut Known, name: &str);
+    fn set(cache: &mut Known, object: Self::Object);
+    fn remove(cache: &mut Known, name: &str);
 }
 
 struct Queues;
@@ -55,12 +59,12 @@ impl Kind for Queues {
         &queue.metadata
     }
 
-    fn set(known: &mut Known, queue: Queue) {
-        known.set_queue(queue);
+    fn set(cache: &mut Known, queue: Queue) {
+        cache.set_queue(queue);
     }
 
-    fn remove(known: &mut Known, name: &str) {
-        known.remove_queue(name);
+    fn remove(cache: &mut Known, name: &str) {
+        cache.remove_queue(name);
     }
 }
 
@@ -75,16 +79,16 @@ impl Kind for Namespaces {
         &namespace.metadata
     }
 
-    fn set(known: &mut Known, namespace: Namespace) {
-        known.set_namespace(&namespace.metadata.name, namespace.queue());
+    fn set(cache: &mut Known, namespace: Namespace) {
+        cache.set_namespace(&namespace.metadata.name, namespace.queue());
     }
 
-    fn remove(known: &mut Known, name: &str) {
-        known.set_namespace(name, None);
+    fn remove(cache: &mut Known, name: &str) {
+        cache.set_namespace(name, None);
     }
 }
 
-/// Which state of an object is known.
+/// The cached version of an object.
 struct Version {
     name: String,
     version: Box<str>,
@@ -96,25 +100,25 @@ impl Keyed for Version {
     }
 }
 
-/// Keeps the objects of one kind where decisions read them.
-struct Kept<K> {
+/// The store of one kind, which writes to the cache.
+struct CacheStore<K> {
     kind: PhantomData<K>,
-    known: Shared,
+    cache: SharedCache,
     health: Health,
 }
 
-impl<K: Kind> Kept<K> {
-    fn reflector(known: &Shared, health: &Health, budget: &Budget) -> Reflector<Self> {
-        let kept = Self {
+impl<K: Kind> CacheStore<K> {
+    fn reflector(cache: &SharedCache, health: &Health, budget: &Budget) -> Reflector<Self> {
+        let store = Self {
             kind: PhantomData,
-            known: known.clone(),
+            cache: cache.clone(),
             health: health.clone(),
         };
-        Reflector::new(K::PATH, kept, budget)
+        Reflector::new(K::PATH, store, budget)
     }
 }
 
-impl<K: Kind> Store for Kept<K> {
+impl<K: Kind> Store for CacheStore<K> {
     type Object = K::Object;
     type Kept = Version;
     type Table = ByKey<Version>;
@@ -131,23 +135,24 @@ impl<K: Kind> Store for Kept<K> {
         *kept.version == *version
     }
 
-    /// An object made anew takes the place of the old one at once.
+    /// Nothing depends on the UID: a new object of the same name replaces the old one.
     fn has_uid(_: &Version, _: &str) -> bool {
         true
     }
 
     fn applied(&mut self, _: Option<Version>, object: K::Object) -> Version {
         let metadata = K::metadata(&object);
-        let kept = Version {
+        let version = Version {
             name: metadata.name.clone(),
             version: metadata.resource_version.clone(),
         };
-        K::set(&mut self.known.write(), object);
-        kept
+        // The lock is held for one entry only, so that reviews do not wait for a list.
+        K::set(&mut self.cache.write(), object);
+        version
     }
 
     fn gone(&mut self, old: Version, _: Option<K::Object>) {
-        K::remove(&mut self.known.write(), &old.name);
+        K::remove(&mut self.cache.write(), &old.name);
     }
 
     fn up_to_date(&mut self) {
@@ -161,24 +166,24 @@ mod tests {
     use evictd_cluster_client::{Follow, parse};
 
     #[test]
-    fn what_is_missing_from_a_list_is_gone() {
-        let (known, health) = (Shared::default(), Health::default());
-        let mut follower = Kept::<Queues>::reflector(&known, &health, &Budget::default());
+    fn an_object_that_a_new_list_lacks_is_removed() {
+        let (cache, health) = (SharedCache::default(), Health::default());
+        let mut reflector = CacheStore::<Queues>::reflector(&cache, &health, &Budget::default());
         let queue = |name: &str| format!(r#"{{"metadata": {{"name": "{name}"}}}}"#);
-        let names = || known.read().queue_names().collect::<Vec<_>>().join(" ");
-        follower.begin();
-        follower.applied(parse(&queue("a")), 0);
-        follower.applied(parse(&queue("b")), 0);
-        follower.applied(parse("{\"spec\": 1}"), 0);
+        let names = || cache.read().queue_names().collect::<Vec<_>>().join(" ");
+        reflector.begin();
+        reflector.applied(parse(&queue("a")), 0);
+        reflector.applied(parse(&queue("b")), 0);
+        reflector.applied(parse("{\"spec\": 1}"), 0);
         assert!(!health.is(Check::Queues));
-        follower.up_to_date();
+        reflector.up_to_date();
         assert!(health.is(Check::Queues));
         assert_eq!(names(), "a b");
-        follower.begin();
-        follower.applied(parse(&queue("c")), 0);
-        follower.up_to_date();
-        follower.applied(parse(&queue("d")), 0);
-        follower.deleted(parse(&queue("c")));
+        reflector.begin();
+        reflector.applied(parse(&queue("c")), 0);
+        reflector.up_to_date();
+        reflector.applied(parse(&queue("d")), 0);
+        reflector.deleted(parse(&queue("c")));
         assert_eq!(names(), "d");
     }
 }

@@ -1,4 +1,4 @@
-//! What `controllers` and `webhook` have in common: they run in a cluster until they are told to stop.
+//! The options and the runtime that `controllers` and `webhook` share.
 
 use clap::Args;
 use evictd_cluster_client::Credentials;
@@ -6,13 +6,13 @@ use std::io;
 use std::path::PathBuf;
 use tokio::runtime::{Builder, Runtime};
 
-/// Which cluster is served.
+/// The access to the cluster.
 #[derive(Debug, Args)]
-pub(super) struct Served {
-    /// Access to the cluster. Default: this pod's service account, $KUBECONFIG, ~/.kube/config.
+pub(super) struct CredentialFlags {
+    /// The kubeconfig. Default: the service account of this pod, $KUBECONFIG, ~/.kube/config.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig. Default: its current one.
+    /// The context of the kubeconfig. Default: the current one.
     #[arg(
         long,
         value_name = "NAME",
@@ -22,16 +22,16 @@ pub(super) struct Served {
     context: String,
 }
 
-impl From<Served> for Credentials {
-    fn from(served: Served) -> Self {
+impl From<CredentialFlags> for Credentials {
+    fn from(flags: CredentialFlags) -> Self {
         Self {
-            kubeconfig: served.kubeconfig,
-            context: served.context,
+            kubeconfig: flags.kubeconfig,
+            context: flags.context,
         }
     }
 }
 
-/// What everything runs on.
+/// Two threads are enough: both programs wait for the network most of the time.
 pub(super) fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(2)

@@ -1,4 +1,4 @@
-//! Whose certificate the API server takes for ours: `caBundle` of the webhook configurations.
+//! Writes the certificate authorities into `caBundle` of the webhook configurations, so that the API server trusts the webhook.
 
 use super::objects::Objects;
 use base64::Engine;
@@ -13,15 +13,15 @@ const KINDS: [&str; 2] = [
     "validatingwebhookconfigurations",
 ];
 
-/// Keeps `caBundle` right in the configurations of this name.
-pub(super) struct Bundles {
+/// The webhook configurations of both kinds with one name.
+pub(super) struct CaBundles {
     objects: Objects,
     name: String,
-    /// Kinds of which it was said that there is none.
+    /// Kinds without such a configuration. Each is logged once.
     missing: BTreeSet<&'static str>,
 }
 
-impl Bundles {
+impl CaBundles {
     pub(super) fn new(objects: Objects, name: &str) -> Self {
         Self {
             objects,
@@ -30,39 +30,40 @@ impl Bundles {
         }
     }
 
-    /// Writes these authorities where others are; returns whether they are everywhere now.
-    pub(super) async fn keep(&mut self, authorities: &str) -> Result<bool, ApiError> {
+    /// Writes these authorities to each configuration that has others. Returns false if a configuration has changed meanwhile.
+    pub(super) async fn write(&mut self, authorities: &str) -> Result<bool, ApiError> {
         let bundle = BASE64_STANDARD.encode(authorities);
-        let mut right = true;
+        let mut all_written = true;
         for kind in KINDS {
             let name = &self.name;
             let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}/{name}");
-            let Some(found) = self.objects.get(&path).await? else {
+            let Some(configuration) = self.objects.get(&path).await? else {
                 if self.missing.insert(kind) {
-                    warn!("there is no {kind} {name}: the API server does not ask this webhook");
+                    warn!("there is no {kind} {name}: the API server does not call this webhook");
                 }
                 continue;
             };
             self.missing.remove(kind);
-            let Some(operations) = patch(&found, &bundle) else {
+            let Some(operations) = patch(&configuration, &bundle) else {
                 continue;
             };
             let written = self.objects.patch(&path, &operations).await?;
             if written {
-                info!("{kind} {name}: caBundle is written");
+                info!("updated caBundle of {kind} {name}");
             }
-            right &= written;
+            all_written &= written;
         }
-        Ok(right)
+        Ok(all_written)
     }
 }
 
-/// What has to be changed, if anything has.
+/// The JSON patch of a configuration; `None` if its bundles are up to date.
 fn patch(configuration: &Value, bundle: &str) -> Option<Value> {
     let webhooks = configuration["webhooks"].as_array()?;
-    let wrong = webhooks.iter().enumerate();
-    let wrong = wrong.filter(|(_, webhook)| webhook["clientConfig"]["caBundle"] != bundle);
-    let mut operations: Vec<Value> = wrong
+    let mut operations: Vec<Value> = webhooks
+        .iter()
+        .enumerate()
+        .filter(|(_, webhook)| webhook["clientConfig"]["caBundle"] != bundle)
         .map(|(index, _)| {
             let path = format!("/webhooks/{index}/clientConfig/caBundle");
             json!({"op": "add", "path": path, "value": bundle})
@@ -71,7 +72,7 @@ fn patch(configuration: &Value, bundle: &str) -> Option<Value> {
     if operations.is_empty() {
         return None;
     }
-    // The places are those of this version.
+    // The indexes hold for this version only.
     let version = &configuration["metadata"]["resourceVersion"];
     let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": version});
     operations.insert(0, test);
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_wrong_is_written() {
+    fn only_outdated_bundles_are_written() {
         let configuration = |bundles: [Value; 2]| {
             let webhooks = bundles.map(|bundle| json!({"clientConfig": {"caBundle": bundle}}));
             json!({"metadata": {"resourceVersion": "7"}, "webhooks": webhooks})

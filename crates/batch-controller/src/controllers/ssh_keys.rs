@@ -1,12 +1,11 @@
-//! Pairs of keys for ssh: Ed25519, in OpenSSH's own format, which every version since 2014 reads whatever the file is called.
+//! Ed25519 key pairs for the plugin `ssh`, in the format of OpenSSH. Every version since 2014 reads it under any file name.
 
 use evictd_batch::job::KeyPair;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
-/// The system has no random numbers.
 #[derive(Debug, thiserror::Error)]
-#[error("the system gives no random numbers for a pair of keys")]
+#[error("the system has no random numbers for an ssh key pair")]
 pub(super) struct NoRandom;
 
 const ALGORITHM: &[u8] = b"ssh-ed25519";
@@ -14,32 +13,34 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Characters of a line of the private key.
 const LINE: usize = 70;
 
-/// A new pair; `comment` stands at the end of the public key.
-pub(super) fn new(comment: &str) -> Result<KeyPair, NoRandom> {
+/// Generates a key pair. The public key ends with `comment`.
+pub(super) fn generate(comment: &str) -> Result<KeyPair, NoRandom> {
     let random = SystemRandom::new();
     let (mut seed, mut check) = ([0; 32], [0; 4]);
-    let filled = random
+    random
         .fill(&mut seed)
-        .and_then(|()| random.fill(&mut check));
-    filled.map_err(|_| NoRandom)?;
+        .and_then(|()| random.fill(&mut check))
+        .map_err(|_| NoRandom)?;
     let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| NoRandom)?;
     let public = pair.public_key().as_ref();
     let mut blob = Vec::new();
     push(&mut blob, ALGORITHM);
     push(&mut blob, public);
     Ok(KeyPair {
-        private: private(&blob, &seed, public, check, comment),
+        private: private_key(&blob, &seed, public, check, comment),
         public: format!("ssh-ed25519 {} {comment}\n", base64(&blob)),
     })
 }
 
-/// The file of the private key, as PROTOCOL.key of OpenSSH says.
-fn private(blob: &[u8], seed: &[u8], public: &[u8], check: [u8; 4], comment: &str) -> String {
+/// The file of the private key (OpenSSH's PROTOCOL.key).
+fn private_key(blob: &[u8], seed: &[u8], public: &[u8], check: [u8; 4], comment: &str) -> String {
+    // OpenSSH compares both copies to see whether the passphrase is right.
     let mut secret = [check, check].concat();
     push(&mut secret, ALGORITHM);
     push(&mut secret, public);
     push(&mut secret, &[seed, public].concat());
     push(&mut secret, comment.as_bytes());
+    // The length is padded to the block size of the cipher, which is 8 for none.
     let mut padding = 1;
     while secret.len() % 8 != 0 {
         secret.push(padding);
@@ -65,7 +66,7 @@ fn private(blob: &[u8], seed: &[u8], public: &[u8], check: [u8; 4], comment: &st
     lines.join("\n")
 }
 
-/// Length, then bytes.
+/// Appends bytes with their length.
 fn push(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
     out.extend(bytes);
@@ -76,10 +77,10 @@ fn base64(bytes: &[u8]) -> String {
     for chunk in bytes.chunks(3) {
         let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
         let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for place in 0..4 {
-            let index = usize::try_from(bits >> (18 - 6 * place) & 63).unwrap_or(0);
+        for digit in 0..4 {
+            let index = usize::try_from(bits >> (18 - 6 * digit) & 63).unwrap_or(0);
             let character = char::from(ALPHABET[index]);
-            text.push(if place > chunk.len() { '=' } else { character });
+            text.push(if digit > chunk.len() { '=' } else { character });
         }
     }
     text
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_as_rfc_4648_says() {
+    fn base64_encodes_the_examples_of_rfc_4648() {
         let table = [
             ("", ""),
             ("f", "Zg=="),
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn openssh_reads_the_private_key_and_finds_the_public_one_in_it() {
-        let pair = new("ml/train").unwrap();
+        let pair = generate("ml/train").unwrap();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, pair.private.as_bytes()).unwrap();
         let mut command = std::process::Command::new("ssh-keygen");
@@ -117,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn two_pairs_are_different_and_have_openssh_form() {
-        let [one, two] = [(); 2].map(|()| new("ml/train").unwrap());
+    fn key_pairs_differ_and_have_the_format_of_openssh() {
+        let [one, two] = [(); 2].map(|()| generate("ml/train").unwrap());
         assert_ne!(one, two);
         assert!(
             one.public

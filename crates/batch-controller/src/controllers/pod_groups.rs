@@ -1,8 +1,9 @@
-//! PodGroups of plain pods, one for the pods of each owner (S6-059 to S6-062). Volcano's scheduler needs them; ours does not,
-//! so that they are made in Volcano's form only.
+//! The pod group controller: creates a pod group for bare pods, one for the pods of each owner (S6-059 to S6-062).
+//!
+//! It runs with `--form volcano` only. Volcano's scheduler needs the groups, and the sessions of `evictd-scheduler` do not.
 
-use super::calls::{Calls, MERGE, refusal};
-use super::watches::{Delta, Object, Start};
+use super::calls::{Calls, MERGE_PATCH, pod_groups_path, refusal};
+use super::watches::{Delta, Object, WatchSet};
 use evictd_batch::job::Refusal;
 use evictd_batch::pod_group::{Call, Plain, Scaled, is_plain, plain_pod, scaled};
 use evictd_cluster_client::{Access, ApiError, Backoff, Watches, chance, news};
@@ -13,34 +14,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::warn;
 
-/// How often a pod is tried.
-const MOST_TRIES: u32 = 15;
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_mins(3);
+/// The number of attempts for a call.
+const MAX_ATTEMPTS: u32 = 15;
+/// The longest pause between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_mins(3);
 
-enum News {
+enum WatchEvent {
     Pod(Delta<Pod>),
-    Set(Delta<Set>),
+    Workload(Delta<Workload>),
     Listed,
 }
 
 /// A `ReplicaSet` or a `StatefulSet`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Set {
+struct Workload {
     #[serde(deserialize_with = "null_is_default")]
     metadata: Metadata,
     #[serde(deserialize_with = "null_is_default")]
-    spec: SetSpec,
+    spec: WorkloadSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SetSpec {
+struct WorkloadSpec {
     replicas: Option<i32>,
 }
 
-/// Any object, for its annotations.
+/// The owner of a pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Owner {
@@ -54,53 +55,59 @@ impl Object for Pod {
     }
 }
 
-impl Object for Set {
+impl Object for Workload {
     fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 }
 
-/// Makes groups until the task is ended.
+/// Runs until the task is aborted.
 pub(super) async fn run(
     (access, watches): (Access, Watches),
     calls: Calls,
     schedulers: Vec<String>,
 ) {
-    let (send, mut news) = news();
-    let start = Start {
+    let (sender, mut watch_events) = news();
+    let set = WatchSet {
         access: &access,
-        news: &send,
+        sender: &sender,
         watches: &watches,
-        listed: || News::Listed,
+        listed: || WatchEvent::Listed,
     };
-    start.follow("/api/v1/pods", News::Pod);
-    start.follow("/apis/apps/v1/replicasets", News::Set);
-    start.follow("/apis/apps/v1/statefulsets", News::Set);
+    set.watch("/api/v1/pods", WatchEvent::Pod);
+    set.watch("/apis/apps/v1/replicasets", WatchEvent::Workload);
+    set.watch("/apis/apps/v1/statefulsets", WatchEvent::Workload);
     let schedulers: Arc<[String]> = schedulers.into();
-    while let Some(news) = news.recv().await {
-        match news {
-            News::Pod(Delta {
+    while let Some(event) = watch_events.recv().await {
+        match event {
+            WatchEvent::Pod(Delta {
                 old: None,
                 new: Some(pod),
             }) if is_plain(&pod, &schedulers) => {
-                tokio::spawn(group(calls.clone(), pod, Arc::clone(&schedulers)));
+                tokio::spawn(create_pod_group(
+                    calls.clone(),
+                    pod,
+                    Arc::clone(&schedulers),
+                ));
             }
-            News::Set(Delta { new: Some(set), .. }) => {
-                let set = Scaled {
-                    metadata: &set.metadata,
-                    replicas: set.spec.replicas,
+            WatchEvent::Workload(Delta {
+                new: Some(workload),
+                ..
+            }) => {
+                let workload = Scaled {
+                    metadata: &workload.metadata,
+                    replicas: workload.spec.replicas,
                 };
-                if let Some(call) = scaled(set) {
-                    tokio::spawn(attempts(calls.clone(), vec![call]));
+                if let Some(call) = scaled(workload) {
+                    tokio::spawn(carry_out(calls.clone(), vec![call]));
                 }
             }
-            News::Pod(_) | News::Set(_) | News::Listed => {}
+            WatchEvent::Pod(_) | WatchEvent::Workload(_) | WatchEvent::Listed => {}
         }
     }
 }
 
-/// Gives a pod its group, if it has none.
-async fn group(calls: Calls, pod: Arc<Pod>, schedulers: Arc<[String]>) {
+async fn create_pod_group(calls: Calls, pod: Arc<Pod>, schedulers: Arc<[String]>) {
     let mut owners = Vec::new();
     for owner in pod.metadata.owner_references.iter() {
         let namespace = pod.metadata.namespace_or_default();
@@ -109,15 +116,15 @@ async fn group(calls: Calls, pod: Arc<Pod>, schedulers: Arc<[String]>) {
     let plain = Plain {
         pod: &pod,
         owners: &owners,
-        // Making one that is there already is as good.
+        // The group need not be looked up: creating one that exists counts as a success.
         group: None,
     };
-    attempts(calls, plain_pod(plain, &schedulers)).await;
+    carry_out(calls, plain_pod(plain, &schedulers)).await;
 }
 
-/// The annotations of an owner; `None` of one of another kind, or that is not found.
+/// The annotations of an owner, if it is of a known kind and exists.
 async fn annotations(calls: &Calls, namespace: &str, owner: &OwnerReference) -> Option<TextMap> {
-    // A Job of Volcano's is another one.
+    // A Job of Volcano has another API version.
     let (version, plural) = match (owner.api_version.as_str(), owner.kind.as_str()) {
         (version @ "apps/v1", "ReplicaSet") => (version, "replicasets"),
         (version @ "apps/v1", "DaemonSet") => (version, "daemonsets"),
@@ -127,19 +134,23 @@ async fn annotations(calls: &Calls, namespace: &str, owner: &OwnerReference) -> 
     };
     let name = &owner.name;
     let path = format!("/apis/{version}/namespaces/{namespace}/{plural}/{name}");
-    let found = calls.get::<Owner>(path).await;
-    let found = found.inspect_err(|error| warn!("{error}")).ok()?;
-    Some(found.metadata.annotations)
+    let owner: Owner = calls
+        .get(path)
+        .await
+        .inspect_err(|error| warn!("{error}"))
+        .ok()?;
+    Some(owner.metadata.annotations)
 }
 
-/// Makes the calls in their order, each until it succeeds.
-async fn attempts(calls: Calls, wanted: Vec<Call>) {
-    for call in wanted {
-        let mut backoff = Backoff::new(Duration::from_millis(50), LONGEST_PAUSE);
-        for _ in 0..MOST_TRIES {
-            let Err(error) = make(&calls, &call).await else {
+/// Carries out calls in order, each until it succeeds.
+async fn carry_out(calls: Calls, steps: Vec<Call>) {
+    for step in steps {
+        let mut backoff = Backoff::new(Duration::from_millis(50), MAX_BACKOFF);
+        for _ in 0..MAX_ATTEMPTS {
+            let Err(error) = attempt(&calls, &step).await else {
                 break;
             };
+            // The object is gone, or another pod of the owner has created the group.
             if matches!(refusal(&error), Refusal::NotFound | Refusal::AlreadyExists) {
                 break;
             }
@@ -149,13 +160,12 @@ async fn attempts(calls: Calls, wanted: Vec<Call>) {
     }
 }
 
-async fn make(calls: &Calls, call: &Call) -> Result<(), ApiError> {
-    let groups = |namespace: &str| {
-        format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
-    };
+async fn attempt(calls: &Calls, call: &Call) -> Result<(), ApiError> {
     match call {
         Call::CreateGroup { namespace, group } => {
-            calls.create::<Value>(groups(namespace), group).await?;
+            calls
+                .create::<Value>(pod_groups_path(namespace), group)
+                .await?;
         }
         Call::AnnotatePod {
             namespace,
@@ -163,10 +173,10 @@ async fn make(calls: &Calls, call: &Call) -> Result<(), ApiError> {
             patch,
         } => {
             let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-            calls.patch::<Value>(path, MERGE, patch).await?;
+            calls.patch::<Value>(path, MERGE_PATCH, patch).await?;
         }
         Call::DeleteGroup { namespace, name } => {
-            let path = format!("{}/{name}", groups(namespace));
+            let path = format!("{}/{name}", pod_groups_path(namespace));
             calls.delete(path, &Value::Null).await?;
         }
     }
