@@ -1,6 +1,6 @@
 //! A trace as it is written: nodes, queues, and jobs that come over time.
 
-use evictd_pod::wire::ResourceList;
+use evictd_pod::wire::{ResourceList, full_name};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -175,7 +175,7 @@ impl Job {
 
     /// `namespace/name`.
     pub(super) fn key(&self) -> String {
-        format!("{}/{}", self.namespace(), self.name)
+        full_name(self.namespace(), &self.name)
     }
 
     /// How many of its pods start at once or not at all.

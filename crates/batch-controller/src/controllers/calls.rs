@@ -310,7 +310,7 @@ impl Calls {
             Err(error) if refusal(&error) == Refusal::AlreadyExists => {}
             Err(error) => return Err(refusal(&error)),
         }
-        // A patch must not overwrite the object of somebody else.
+        // A patch must not overwrite an object that another user created.
         self.check_owner(job, resource, path.clone(), object)
             .await?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();

@@ -434,7 +434,7 @@ impl Engine {
                 }
                 JobCommand::Calls(calls) => {
                     let id = job.as_deref().map(|job| ObjectId::of(&job.metadata));
-                    // A job that is gone still cleans up.
+                    // A deleted job still has to delete its pods and its pod group.
                     let id = id.unwrap_or_else(|| ObjectId {
                         namespace: namespace.to_owned(),
                         name: name.to_owned(),

@@ -150,7 +150,7 @@ async fn carry_out(calls: Calls, steps: Vec<Call>) {
             let Err(error) = attempt(&calls, &step).await else {
                 break;
             };
-            // The object is gone, or another pod of the owner has created the group.
+            // The object was deleted, or another pod of the owner has created the group.
             if matches!(refusal(&error), Refusal::NotFound | Refusal::AlreadyExists) {
                 break;
             }

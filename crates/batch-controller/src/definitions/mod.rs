@@ -2,7 +2,7 @@
 //! types in `evictd_batch::wire`. A cluster that has Volcano's definitions keeps them.
 //!
 //! The specs of pod templates and claims are stored unchecked: the API server checks them when the controllers create pods and
-//! claims. What evictd adds to an object is in annotations.
+//! claims. evictd stores its additions to an object in annotations.
 
 mod schema;
 

@@ -28,7 +28,7 @@ pub(super) fn of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Removes what an API server refuses, and what would permit `null`.
+/// Removes keywords that an API server refuses or that would permit `null`.
 fn make_structural(schema: &mut Value) {
     match schema {
         Value::Array(schemas) => schemas.iter_mut().for_each(make_structural),

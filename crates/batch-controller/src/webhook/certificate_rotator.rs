@@ -107,7 +107,7 @@ impl CertificateRotator {
                 namespace,
                 name,
                 service,
-            } => self.from_secret(namespace, name, service).await?,
+            } => self.read_or_renew(namespace, name, service).await?,
         };
         if let Some(authorities) = &current.authorities
             && !self.ca_bundles.write(authorities).await?
@@ -124,7 +124,8 @@ impl CertificateRotator {
         Ok(())
     }
 
-    async fn from_secret(
+    /// Reads the Secret. Creates it if it is missing, and renews a generated certificate that is due.
+    async fn read_or_renew(
         &self,
         namespace: &str,
         name: &str,

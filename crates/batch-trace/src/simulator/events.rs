@@ -2,6 +2,7 @@
 
 use super::{Live, PodState, Simulator, Stage};
 use crate::usage::Amounts;
+use evictd_pod::wire::full_name;
 use std::cmp::Reverse;
 
 /// In the order in which it happens at the same moment. A pod is named by its job, its index and how often it was made.
@@ -56,7 +57,7 @@ impl Simulator<'_> {
                 self.world.pod(&pod);
                 self.usage.waits(state.queue, &amounts);
                 self.waiting += 1;
-                let key = format!("{}/{}", traced.namespace(), pod.metadata.name);
+                let key = full_name(traced.namespace(), &pod.metadata.name);
                 self.pods.insert(key, (job, live.pods.len()));
                 live.pods.push(PodState {
                     pod,
@@ -144,7 +145,7 @@ impl Simulator<'_> {
 
 fn key_of(pod_state: &PodState) -> String {
     let metadata = &pod_state.pod.metadata;
-    format!("{}/{}", metadata.namespace, metadata.name)
+    full_name(&metadata.namespace, &metadata.name)
 }
 
 /// Adds the usage of a pod for a span of time.

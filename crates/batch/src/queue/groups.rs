@@ -10,11 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Default)]
 pub struct Groups(BTreeMap<String, BTreeSet<String>>);
 
-fn key(group: &PodGroup) -> String {
-    let metadata = &group.metadata;
-    metadata.full_name()
-}
-
 fn sync(queue: &str) -> Request {
     Request {
         queue: queue.to_owned(),
@@ -37,7 +32,10 @@ impl Groups {
     /// Takes a PodGroup that appears.
     pub fn group_added(&mut self, group: &PodGroup) -> Request {
         let queue = &group.spec.queue;
-        self.0.entry(queue.clone()).or_default().insert(key(group));
+        self.0
+            .entry(queue.clone())
+            .or_default()
+            .insert(group.metadata.full_name());
         sync(queue)
     }
 
@@ -49,7 +47,7 @@ impl Groups {
     /// A PodGroup was deleted.
     pub fn group_deleted(&mut self, group: &PodGroup) -> Request {
         let queue = &group.spec.queue;
-        self.forget(queue, &key(group));
+        self.forget(queue, &group.metadata.full_name());
         sync(queue)
     }
 

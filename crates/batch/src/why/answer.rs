@@ -3,6 +3,7 @@
 use super::search::Proposal;
 use super::subject::Subject;
 use crate::session::JobDiagnosis;
+use evictd_pod::wire::full_name;
 use serde::Serialize;
 
 /// How it is with a job.
@@ -59,7 +60,7 @@ pub struct Answer {
 impl Answer {
     pub(super) fn of(subject: &Subject, state: State, headline: String) -> Self {
         Self {
-            job: format!("{}/{}", subject.namespace, subject.name),
+            job: full_name(&subject.namespace, &subject.name),
             kind: subject.kind.as_str(),
             pod_group: subject.group.clone(),
             state,

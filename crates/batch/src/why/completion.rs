@@ -5,7 +5,7 @@ use super::queue_changes::before_all;
 use super::search::{Proposal, Search};
 use super::subject::{group_of_pod, is_in};
 use crate::session::JobDiagnosis;
-use evictd_pod::wire::Pod;
+use evictd_pod::wire::{Pod, full_name};
 use evictd_what_if::{Trial, necessary};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -181,7 +181,7 @@ fn unit_of(key: &str, pod: &Pod) -> Option<String> {
     match owners.find(|owner| owner.controller) {
         _ if namespace == "kube-system" => None,
         Some(owner) if matches!(&*owner.kind, "DaemonSet" | "Node") => None,
-        Some(owner) => Some(format!("{namespace}/{}", owner.name)),
+        Some(owner) => Some(full_name(namespace, &owner.name)),
         None => Some(key.to_owned()),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use super::what_if::WhatIf;
-use evictd_pod::wire::null_is_default;
+use evictd_pod::wire::{full_name, null_is_default};
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::cmp::Reverse;
@@ -48,7 +48,7 @@ pub struct Object {
 pub(super) fn of(what_if: &WhatIf<'_>, subject: &Subject, events: &[Event]) -> Vec<String> {
     let group = subject.group.rsplit('/').next().unwrap_or_default();
     let is_own = |object: &Object| {
-        let key = format!("{}/{}", object.namespace, object.name);
+        let key = full_name(&object.namespace, &object.name);
         let pod = || {
             let pending = subject.job.as_ref().map(|job| &job.metadata.name);
             let of_job = pending.and_then(|job| object.name.strip_prefix(job.as_str()));

@@ -7,6 +7,7 @@ use super::what_if::WhatIf;
 use crate::session::Setting;
 use crate::wire::JobPhase;
 use crate::wire::{Job, PodGroupPhase};
+use evictd_pod::wire::full_name;
 
 /// The answer, if it follows from the job alone.
 pub(super) fn answer(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Option<Answer> {
@@ -96,7 +97,7 @@ fn of_another(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Opt
         .job
         .as_ref()
         .map(|job| job.spec.scheduler_name.as_str());
-    let at = format!("{}/{}", subject.namespace, subject.name);
+    let at = full_name(&subject.namespace, &subject.name);
     let asked = what_if
         .pods
         .get(&at)

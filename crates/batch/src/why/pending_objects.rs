@@ -7,6 +7,7 @@ use crate::job::{
     Answer, Call, Done, JobInfo, KeyPair, Lister, Next, Refusal, Request, Round, Task, pod_name,
 };
 use crate::wire::{Job, PodGroup, PodGroupPhase, TaskContainer, TaskPod, TaskPodStatus};
+use evictd_pod::wire::full_name;
 use evictd_pod::{defaults, wire::Pod};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -52,7 +53,7 @@ impl Lister for PendingLister<'_> {
     }
 
     fn pod(&self, namespace: &str, name: &str) -> Option<Arc<TaskPod>> {
-        let pod = self.pods.get(&format!("{namespace}/{name}"))?;
+        let pod = self.pods.get(&full_name(namespace, name))?;
         Some(Arc::new(seen(pod)))
     }
 }

@@ -7,7 +7,7 @@ use crate::compat::Difference;
 use crate::pod_group::group_name;
 use crate::session::{Outcome, plain_job, upstream_job_of};
 use crate::wire::{Job, PodGroup};
-use evictd_pod::wire::{Metadata, Pod};
+use evictd_pod::wire::{Metadata, Pod, full_name};
 use std::sync::Arc;
 
 /// The annotation of a pod that names its group.
@@ -57,7 +57,7 @@ impl Subject {
         let is = |metadata: &Metadata| {
             metadata.namespace_or_default() == namespace && metadata.name == name
         };
-        let at = format!("{namespace}/{name}");
+        let at = full_name(namespace, name);
         let subject = |kind, job: Option<Arc<Job>>, group: String| Self {
             kind,
             name: name.to_owned(),
@@ -99,7 +99,7 @@ impl Subject {
             None if what_if.compat.has(Difference::BarePods) => {
                 plain_job(&pod.metadata).to_string()
             }
-            None => format!("{namespace}/{}", group_name(&pod.metadata)),
+            None => full_name(namespace, &group_name(&pod.metadata)),
         };
         let job = what_if
             .groups
@@ -174,7 +174,7 @@ fn named_group(pod: &Pod) -> Option<&str> {
 pub(super) fn group_of_pod(pod: &Pod) -> Option<String> {
     let namespace = pod.metadata.namespace_or_default();
     named_group(pod)
-        .map(|name| format!("{namespace}/{name}"))
+        .map(|name| full_name(namespace, name))
         .or_else(|| upstream_job_of(pod).map(|job| job.to_string()))
 }
 

@@ -6,7 +6,7 @@ use crate::session::{Cache, JobDiagnosis, Objects, Outcome, Setting, upstream_jo
 use crate::wire::{PodGroup, Queue};
 use evictd_placement::Cluster;
 use evictd_pod::Node;
-use evictd_pod::wire::{self, Pod, PriorityClass};
+use evictd_pod::wire::{self, Pod, PriorityClass, full_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ impl<'a> WhatIf<'a> {
                 Some(upstream) => upstream.metadata.full_name(),
                 None => group.to_owned(),
             },
-            |owner| format!("{namespace}/{}", owner.name),
+            |owner| full_name(namespace, &owner.name),
         )
     }
 

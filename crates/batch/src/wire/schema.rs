@@ -7,7 +7,6 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 /// The pattern of a DNS subdomain (RFC 1123).
 pub(super) const SUBDOMAIN: &str =
@@ -17,10 +16,7 @@ pub(super) const SUBDOMAIN: &str =
 pub(super) const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 /// Amounts by the name of the resource.
-pub(super) type Amounts = BTreeMap<String, Amount>;
-
-/// An amount of a resource.
-pub(super) enum Amount {}
+pub(super) enum Amounts {}
 
 /// An object that is stored as it was written. Its own controller checks it.
 pub(super) enum Anything {}
@@ -49,10 +45,13 @@ macro_rules! inline_schema {
     };
 }
 
-inline_schema!(Amount, "Amount", {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
-    "x-kubernetes-int-or-string": true,
+inline_schema!(Amounts, "Amounts", {
+    "type": "object",
+    "additionalProperties": {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+        "x-kubernetes-int-or-string": true,
+    },
 });
 inline_schema!(Anything, "Anything", {
     "type": "object",

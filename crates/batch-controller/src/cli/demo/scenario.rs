@@ -271,7 +271,7 @@ impl Recorder {
     }
 
     fn record_ended(&mut self, present: &BTreeSet<&str>, seconds: i64) {
-        // A job whose pods are all gone has ended.
+        // A job without pods has ended: the simulator removes ended pods.
         for job in self.arrived.clone() {
             if !present.contains(job) && self.ended.insert(job) {
                 self.add_line(seconds, format!("{job} has ended"));

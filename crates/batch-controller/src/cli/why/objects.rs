@@ -14,7 +14,7 @@ pub(super) struct ClusterObjects {
     pub(super) objects: Objects,
     pub(super) jobs: Vec<Job>,
     pub(super) events: Vec<Event>,
-    /// What could not be read, a line each.
+    /// One line for each kind or object that could not be read.
     pub(super) warnings: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ use crate::session::snapshot::upstream::upstream_job_of;
 use crate::wire::PodGroupPhase;
 use crate::wire::{PodGroupStatus, queue_of};
 use evictd_placement::{Cluster, NodeId};
-use evictd_pod::wire::{Metadata, Pod, Time};
+use evictd_pod::wire::{Metadata, Pod, Time, full_name};
 use std::sync::Arc;
 
 impl Cache {
@@ -170,7 +170,7 @@ impl Cache {
         let group = pod.metadata.annotations.get(GROUP);
         if let Some(group) = group.filter(|name| !name.is_empty()) {
             let namespace = pod.metadata.namespace_or_default();
-            return Some(self.job(Arc::from(format!("{namespace}/{group}"))));
+            return Some(self.job(Arc::from(full_name(namespace, group))));
         }
         let Some(job) = upstream_job_of(pod) else {
             return self.plain_job_of(pod);

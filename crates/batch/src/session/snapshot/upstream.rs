@@ -1,7 +1,7 @@
 //! Kubernetes' own pod groups, `scheduling.k8s.io/v1beta1`, as jobs.
 
 use crate::wire::queue_of;
-use evictd_pod::wire::{Metadata, Pod, PodGroup};
+use evictd_pod::wire::{Metadata, Pod, PodGroup, full_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Upstream {
             .map(|reference| &*reference.workload_name);
         let workload = workload.filter(|name| !name.is_empty());
         let namespace = metadata.namespace_or_default();
-        let workload = workload.map(|name| format!("{namespace}/{name}"));
+        let workload = workload.map(|name| full_name(namespace, name));
         self.workload = workload.unwrap_or_default().into();
         // The API server gives zero to a group that names no class where there is no default one.
         let named = !spec.priority_class_name.is_empty();

@@ -18,11 +18,13 @@ enum Unit {
     Time,
 }
 
+type FigureOf = Box<dyn Fn(&Report) -> Option<f64>>;
+
 /// A row of the table.
 struct Figure {
     name: String,
     unit: Unit,
-    value: Box<dyn Fn(&Report) -> Option<f64>>,
+    value: FigureOf,
 }
 
 impl Figure {
