@@ -28,7 +28,7 @@ use cluster_state::ClusterState;
 use cost::CostMeter;
 use evictd_placement::{Cluster, NodeId, Pod};
 use evictd_pod::wire;
-use evictd_preemption::Options;
+use evictd_preemption::{Budget, Options};
 use extender_calls::ExtenderCalls;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
@@ -294,6 +294,11 @@ impl Scheduler {
     /// Lends the cluster to batch sessions. They leave it as it was.
     pub fn with_cluster<T>(&mut self, decide: impl FnOnce(&mut Cluster) -> T) -> T {
         decide(self.state.cluster_mut())
+    }
+
+    /// The disruption budgets.
+    pub(crate) fn budgets(&self) -> &[Budget] {
+        &self.state.cache.budgets
     }
 
     /// The pods that wait.

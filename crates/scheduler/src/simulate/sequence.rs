@@ -1,7 +1,7 @@
 //! Pods that were placed one after the other, for people.
 
 use evictd_command::{Colour, Column, Table, View};
-use evictd_scheduling::simulation::{NodeUse, SequenceOutcome};
+use evictd_scheduling::simulation::{NodeUse, PreemptedPod, SequenceOutcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,19 +24,31 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
     let colour = if left == 0 { Colour::Good } else { Colour::Bad };
     let gated = match gated {
         0 => String::new(),
+        1 => ", 1 is gated".to_owned(),
         gated => format!(", {gated} are gated"),
+    };
+    let at_a_cost = match outcome.preempted.len() {
+        0 => String::new(),
+        1 => " after 1 preemption".to_owned(),
+        count => format!(" after {count} preemptions"),
     };
     let head = match placed {
         1 => "1 pod was placed".to_owned(),
         placed => format!("{placed} pods were placed"),
     };
-    let head = format!("{head}, {left} fit nowhere{gated}");
+    let head = format!("{head}{at_a_cost}, {left} fit nowhere{gated}");
     let mut parts = vec![view.paint(colour, &view.sentence(&format!("{head}.")))];
     if placed > 0 {
         parts.push(nodes(outcome, view));
     }
+    if !outcome.preempted.is_empty() {
+        parts.push(preempted(outcome, view));
+    }
     if left > 0 {
         parts.push(reasons(outcome, view));
+    }
+    if !outcome.gates.is_empty() {
+        parts.push(gates(outcome, view));
     }
     parts.join("\n\n")
 }
@@ -83,6 +95,48 @@ fn reasons(outcome: &SequenceOutcome, view: View) -> String {
     let columns = [
         Column::figure("PODS", 2),
         Column::sentence("ARE TOLD", 3),
+        Column::sentence("WHICH", 1),
+    ];
+    Table::new(columns, rows).shown(view)
+}
+
+/// The pods that gave way.
+fn preempted(outcome: &SequenceOutcome, view: View) -> String {
+    let rows = outcome.preempted.iter().map(|preempted| {
+        let budgets = match (preempted.budgets.join(", "), preempted.violates) {
+            (budgets, true) => format!("{budgets} (violated)"),
+            (budgets, false) if budgets.is_empty() => "-".to_owned(),
+            (budgets, false) => budgets,
+        };
+        let PreemptedPod {
+            pod,
+            node,
+            preemptor,
+            ..
+        } = preempted;
+        vec![pod.clone(), node.clone(), preemptor.clone(), budgets]
+    });
+    let columns = [
+        Column::name("PREEMPTED", 4),
+        Column::name("NODE", 3),
+        Column::name("FOR", 2),
+        Column::sentence("BUDGETS", 1),
+    ];
+    Table::new(columns, rows).shown(view)
+}
+
+/// Why pods are not tried yet.
+fn gates(outcome: &SequenceOutcome, view: View) -> String {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (pod, reason) in &outcome.gates {
+        groups.entry(reason).or_default().push(pod);
+    }
+    let rows = groups
+        .iter()
+        .map(|(reason, pods)| vec![pods.len().to_string(), (*reason).to_owned(), some(pods)]);
+    let columns = [
+        Column::figure("GATED", 2),
+        Column::sentence("BECAUSE", 3),
         Column::sentence("WHICH", 1),
     ];
     Table::new(columns, rows).shown(view)

@@ -207,3 +207,33 @@ fn a_pod_that_is_not_tried_goes_to_no_node_in_any_command() {
         assert_eq!(simulated["placed"], json!({}), "{reason}");
     }
 }
+
+#[test]
+fn a_simulation_names_the_pods_that_give_way_and_the_reasons_of_gated_ones() {
+    let hog = json!({ "nodeName": "n1", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "4" } } }] });
+    let mut hog = pod("hog", &hog);
+    hog["metadata"]["labels"] = json!({ "app": "hog" });
+    let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "keep", "namespace": "default" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "hog" } } }, "status": { "disruptionsAllowed": 0 } });
+    let group = json!({ "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": { "name": "g", "namespace": "default" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": 3 } } } });
+    let cluster = file(&json!([node("n1", &json!({})), hog, budget, group]));
+    let pods = file(&json!([
+        pod("vip", &json!({ "priority": 10 })),
+        pod("m0", &json!({ "schedulingGroup": { "podGroupName": "g" } })),
+        pod("held", &json!({ "schedulingGates": [{ "name": "quota" }] })),
+    ]));
+    let mut program = scheduler();
+    program.env("COLUMNS", "80").args(["simulate", "--cluster"]);
+    program.arg(cluster.path()).arg("--pods").arg(pods.path());
+    let output = program::run(&mut program, "");
+    let page = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "1 pod was placed after 1 preemption, 0 fit nowhere, 2 are gated.",
+        "default/hog  n1    default/vip  default/keep (violated)",
+        "its PodGroup default/g needs 3 pods and has 1",
+        "waiting for scheduling gates: [quota]",
+    ] {
+        assert!(page.contains(line), "{line:?} is not in\n{page}");
+    }
+}

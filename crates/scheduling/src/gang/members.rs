@@ -113,6 +113,22 @@ impl Groups {
         group.object.is_some() && group.min_count().is_none_or(|min_count| count >= min_count)
     }
 
+    /// Why the pods of a group may not be tried yet; `None` if they may.
+    pub(crate) fn waits_for(&self, group: &str) -> Option<String> {
+        if self.may_begin(group) {
+            return None;
+        }
+        let known = self.0.get(group).filter(|group| group.object.is_some());
+        Some(match known {
+            None => format!("its PodGroup {group} does not exist"),
+            Some(known) => format!(
+                "its PodGroup {group} needs {} pods and has {}",
+                known.min_count().unwrap_or(0),
+                known.waiting.len() + known.bound.len()
+            ),
+        })
+    }
+
     pub(crate) fn atomic(&self) -> AtomicGroups {
         let mut atomic = AtomicGroups::default();
         for group in self.0.values() {

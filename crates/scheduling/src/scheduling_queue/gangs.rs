@@ -4,6 +4,7 @@ use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::Delta;
 use crate::events::ClusterEvent;
 use crate::gang::{AtomicGroups, group_of};
+use crate::not_tried::NotTried;
 use crate::plugins::PluginSet;
 use crate::queue::{Moved, Pool, Popped, Scope};
 use evictd_pod::wire;
@@ -123,6 +124,13 @@ impl SchedulingQueue {
             moved.extend(self.raise(now, event, Scope::Except(pods.into())));
         }
         moved
+    }
+
+    /// Why a gated pod is not tried.
+    pub(crate) fn gate(&self, pod: &wire::Pod) -> String {
+        let by_itself = NotTried::of(pod).map(|reason| reason.to_string());
+        let of_group = || self.hints.groups.waits_for(&group_of(pod)?);
+        by_itself.or_else(of_group).unwrap_or_default()
     }
 
     /// The object of a group.

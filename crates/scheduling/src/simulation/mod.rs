@@ -15,7 +15,7 @@ use object::Name;
 pub use object::Object;
 pub use outcome::{Outcome, PodOutcome, StepOutcome};
 pub use sequence::{
-    AttemptOutcome, NodeUse, Sequence, SequenceFile, SequenceOutcome, run_sequence,
+    AttemptOutcome, NodeUse, PreemptedPod, Sequence, SequenceFile, SequenceOutcome, run_sequence,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};

@@ -8,7 +8,9 @@ use crate::framework::Framework;
 use crate::queue::{Pool, Settings};
 use crate::scheduler::{Attempt, Event, Outcome as Ended, Scheduler};
 use evictd_manifests::{Admission, Kind, Object};
+use evictd_placement::Pod;
 use evictd_pod::wire::{self, null_is_default};
+use evictd_preemption::{Compat, breaking, budgets_of};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -103,6 +105,12 @@ pub struct SequenceOutcome {
     pub unschedulable: BTreeMap<String, String>,
     /// The gated pods.
     pub gated: Vec<String>,
+    /// The reason of each pod in `gated`.
+    #[serde(skip)]
+    pub gates: BTreeMap<String, String>,
+    /// The pods that were preempted, in order.
+    #[serde(skip)]
+    pub preempted: Vec<PreemptedPod>,
     /// Errors of objects that were left out.
     #[serde(skip)]
     pub warnings: Vec<String>,
@@ -122,6 +130,21 @@ pub struct NodeUse {
     pub cpu: (i64, i64),
     /// The requests of its pods and its allocatable memory, in bytes.
     pub memory: (i64, i64),
+}
+
+/// A pod that was preempted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreemptedPod {
+    /// The pod, `namespace/name`.
+    pub pod: String,
+    /// Its node.
+    pub node: String,
+    /// The pod that it gave way to.
+    pub preemptor: String,
+    /// The budgets that its eviction counts against.
+    pub budgets: Vec<String>,
+    /// Whether its eviction violates one of them.
+    pub violates: bool,
 }
 
 /// One attempt.
@@ -277,13 +300,11 @@ impl Run {
         }
         let queue = self.scheduler.queue();
         let gated: Vec<_> = queue.pods_in(Pool::Gated);
-        let mut gated: Vec<String> = gated
-            .iter()
-            .filter_map(|key| queue.pod(key))
-            .map(|pod| name(pod))
-            .collect();
-        gated.sort();
-        self.outcome.gated = gated;
+        let gated = gated.iter().filter_map(|key| queue.pod(key));
+        let gates: BTreeMap<String, String> =
+            gated.map(|pod| (name(pod), queue.gate(pod))).collect();
+        self.outcome.gated = gates.keys().cloned().collect();
+        self.outcome.gates = gates;
         let cluster = self.scheduler.cluster();
         let nodes = cluster
             .node_ids()
@@ -339,6 +360,7 @@ impl Run {
                 let (victims, cleared) =
                     (outcome.victims.clone(), outcome.nominations_cleared.clone());
                 self.outcome.attempts.push(outcome);
+                self.note_preempted(&named, &victims);
                 for victim in victims {
                     self.change(&victim, None);
                 }
@@ -361,6 +383,34 @@ impl Run {
             | Ended::Deleting
             | Ended::NoProfile => {}
         }
+    }
+
+    /// Notes which pods give way to another one, and at the cost of which budgets.
+    fn note_preempted(&mut self, preemptor: &str, victims: &[String]) {
+        let cluster = self.scheduler.cluster();
+        let pods: Vec<(String, &Pod)> = cluster
+            .node_ids()
+            .zip(cluster.nodes())
+            .flat_map(|(id, node)| {
+                let name = cluster.node_name(id);
+                node.pods.iter().map(move |pod| (name.to_owned(), pod))
+            })
+            .filter(|(_, pod)| victims.contains(&cluster.full_name(pod)))
+            .collect();
+        let budgets = self.scheduler.budgets();
+        let violations = breaking(cluster, budgets, pods.iter().map(|(_, pod)| *pod));
+        let noted = pods.iter().zip(violations).map(|((node, pod), violates)| {
+            let budgets = budgets_of(cluster, budgets, pod, Compat::V1_36);
+            PreemptedPod {
+                pod: cluster.full_name(pod),
+                node: node.clone(),
+                preemptor: preemptor.to_owned(),
+                budgets: budgets.into_iter().map(str::to_owned).collect(),
+                violates,
+            }
+        });
+        let noted: Vec<_> = noted.collect();
+        self.outcome.preempted.extend(noted);
     }
 
     /// Writes a nomination into the status of a pod.
