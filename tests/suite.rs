@@ -1,5 +1,5 @@
 //! What evictd does in a cluster. It runs against the testkit, and unchanged against a real cluster, on the machine that is
-//! its node; see [`evictd_testkit::Ground`]. What it relies on there is in the testkit's suite of this name; the scheduler and
+//! its node; see [`evictd_testkit::SuiteCluster`]. What it relies on there is in the testkit's suite of this name; the scheduler and
 //! the batch controllers have theirs in their crates.
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ mod support;
 
 use cgroup_support::{TestCgroup, left_out};
 use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
-use evictd_testkit::{Driver, Ground, Processes};
+use evictd_testkit::{Driver, Processes, SuiteCluster};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -55,7 +55,7 @@ impl Ward {
     /// With a modest pod; `driver` names the cgroups of the testkit's kubelet. None, having said so, where this is not the node, or no cgroups can be made for one.
     async fn start(test: &str, driver: Driver) -> Option<Self> {
         let mut roots = Vec::new();
-        let group = if Ground::is_real() {
+        let group = if SuiteCluster::is_real() {
             None
         } else {
             let group = TestCgroup::new(test, &["memory", "pids", "freezer", "unified"])?;

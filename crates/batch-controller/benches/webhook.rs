@@ -44,6 +44,12 @@ async fn main() {
     let seconds = begin.elapsed().as_secs_f64();
     times.sort_unstable();
     let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
+    let (process, jobs) = (webhook.program.id(), times.len());
+    println!(
+        "{:.2} ms of processor time a job, at most {} MiB of memory",
+        processor_time(process) * 1e3 / jobs as f64,
+        peak_memory(process) >> 10,
+    );
     println!(
         "{:.0} job creations a second; a job waits {:.1} ms (p50), {:.1} ms (p99), {:.1} ms (longest) for both reviews",
         times.len() as f64 / seconds,
@@ -51,6 +57,29 @@ async fn main() {
         at(99),
         at(100),
     );
+}
+
+/// The processor time that a process has taken, in seconds.
+fn processor_time(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The name of the program is in brackets and may hold spaces. User and system time follow 12 fields later, in ticks of 10 ms.
+    let fields = stat.rsplit(") ").next().unwrap();
+    let ticks = fields.split(' ').skip(11).take(2);
+    ticks
+        .map(|ticks| ticks.parse::<f64>().unwrap())
+        .sum::<f64>()
+        / 100.0
+}
+
+/// The most memory that a process held, in KiB.
+fn peak_memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap()
 }
 
 /// Creates jobs one after the other over a connection; how long each took.

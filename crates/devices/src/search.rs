@@ -117,7 +117,7 @@ impl Demand {
     ) -> (Result<Vec<Allocation>, Problem>, u64) {
         let evaluated = self.evaluated_cost.load(Ordering::Relaxed);
         let limits = Limits {
-            evaluated: evaluated.saturating_add(left).min(MOST_EVALUATED),
+            evaluated: evaluated.saturating_add(left).min(MOST_EVALUATED + 1),
             spent: Cell::new(0),
         };
         let found = self.search(known, node, &limits);
@@ -149,7 +149,7 @@ impl Demand {
 
 /// The limit of a search, and its cost so far without cached results.
 struct Limits {
-    /// The cost of the demand's uncached selectors up to which a further one is evaluated.
+    /// A further uncached selector is evaluated while those of the demand have cost less than this.
     evaluated: u64,
     spent: Cell<u64>,
 }
@@ -334,7 +334,7 @@ impl<'a> Search<'a> {
             let selector = selector.as_deref().ok_or_else(unknown)?;
             let evaluated_cost = &self.demand.evaluated_cost;
             let Candidate { slice, at, .. } = self.candidates[index];
-            let may_evaluate = evaluated_cost.load(Ordering::Relaxed) <= self.limits.evaluated;
+            let may_evaluate = evaluated_cost.load(Ordering::Relaxed) < self.limits.evaluated;
             let uncached = self.selectors.evaluate(selector, slice, at, may_evaluate);
             let (verdict, cost) = uncached.ok_or(Problem::Interrupted)?;
             evaluated_cost.fetch_add(cost, Ordering::Relaxed);

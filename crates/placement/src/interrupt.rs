@@ -1,8 +1,11 @@
 //! Ends an attempt: from outside, because its time is over, or because its cost exceeds the limit. The pure core reads no
 //! clock: the caller passes a function that returns whether the time is over.
 
+use crate::symbol::Symbol;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use hashbrown::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 /// The message of every node after an interrupt.
 pub const INTERRUPTED: &str = "the attempt took too long and was ended";
@@ -19,7 +22,12 @@ pub struct Interrupt {
     most: u64,
     spent: AtomicU64,
     exceeded: AtomicBool,
+    /// The units that searches for devices may still take during a session, for each namespace that has begun one.
+    shares: Option<Mutex<HashMap<Symbol, u64>>>,
 }
+
+/// The units that searches for devices of one namespace may take during a session.
+const SHARE: u64 = 1 << 18;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +53,18 @@ impl Interrupt {
         *self.raised.get_mut() = false;
     }
 
-    /// Ends an attempt.
+    /// Starts a session, in which pods of many namespaces are placed. It is not interrupted. Searches for devices of a
+    /// namespace that has used its share only use cached results, and go on in the next session.
+    pub fn begin_session(&mut self) {
+        self.begin(u64::MAX);
+        self.armed = false;
+        self.shares = Some(Mutex::default());
+    }
+
+    /// Ends an attempt or a session.
     pub fn end(&mut self) -> Ended {
         self.armed = false;
+        self.shares = None;
         *self.exceeded.get_mut() = false;
         Ended {
             interrupted: std::mem::take(self.raised.get_mut()),
@@ -70,12 +87,26 @@ impl Interrupt {
         }
     }
 
-    /// How many units the attempt may still take.
-    pub fn left(&self) -> u64 {
+    /// How many units a search for devices of this namespace may take.
+    pub fn left_for_devices(&self, namespace: Symbol) -> u64 {
+        if let Some(shares) = &self.shares {
+            let shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
+            return shares.get(&namespace).copied().unwrap_or(SHARE);
+        }
         if !self.armed {
             return u64::MAX;
         }
         self.most.saturating_sub(self.spent.load(Ordering::Relaxed))
+    }
+
+    /// Counts the units of a search for devices.
+    pub fn charge_devices(&self, namespace: Symbol, units: u64) {
+        if let Some(shares) = &self.shares {
+            let mut shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = shares.entry(namespace).or_insert(SHARE);
+            *left = left.saturating_sub(units);
+        }
+        self.charge(units);
     }
 
     /// Whether the attempt exceeded its limit of cost.

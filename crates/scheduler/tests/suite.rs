@@ -1,5 +1,5 @@
 //! What the scheduler does in a cluster. It runs against the testkit, and unchanged against a real cluster; see
-//! [`evictd_testkit::Ground`]. It schedules only the pods that name it, in a namespace of its own.
+//! [`evictd_testkit::SuiteCluster`]. It schedules only the pods that name it, in a namespace of its own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,7 @@
 #[path = "../../testkit/tests/support/suite.rs"]
 mod support;
 
-use evictd_testkit::{Ground, Imagined};
+use evictd_testkit::{FakeRuntime, SuiteCluster};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
@@ -35,7 +35,7 @@ impl Drop for Scheduled {
 
 impl Scheduled {
     async fn start(test: &str) -> Self {
-        let suite = Suite::start(test, Imagined::deaf()).await;
+        let suite = Suite::start(test, FakeRuntime::deaf()).await;
         let name = &suite.namespace;
         let config = json!({
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
@@ -46,7 +46,7 @@ impl Scheduled {
         fs::write(suite.home.path().join("config.json"), config.to_string()).unwrap();
         let program = Self::run(&suite);
         let scheduled = Self { suite, program };
-        if !Ground::is_real() {
+        if !SuiteCluster::is_real() {
             // The testkit's kubelet does not say how large its node is.
             scheduled.offer("pods", "110").await;
         }

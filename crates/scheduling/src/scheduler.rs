@@ -293,7 +293,11 @@ impl Scheduler {
 
     /// Lends the cluster to batch sessions. They leave it as it was.
     pub fn with_cluster<T>(&mut self, decide: impl FnOnce(&mut Cluster) -> T) -> T {
-        decide(self.state.cluster_mut())
+        let cluster = self.state.cluster_mut();
+        CostMeter::begin_session(cluster);
+        let decided = decide(cluster);
+        self.cost.end(cluster);
+        decided
     }
 
     /// The disruption budgets.

@@ -6,6 +6,7 @@ use evictd_placement::Cluster;
 use evictd_pod::wire;
 use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration};
 use evictd_scheduling::{Framework, PluginName, waking_events};
+use evictd_test_objects as objects;
 use serde_json::{Value, from_value, json};
 
 fn framework(cluster: &mut Cluster) -> Framework {
@@ -20,16 +21,17 @@ fn framework(cluster: &mut Cluster) -> Framework {
 }
 
 fn node(name: &str, condition: &str, close_to: &str) -> Value {
-    json!({ "metadata": { "name": name, "annotations": { "evictd.dev/close-to": close_to } },
-        "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" },
-            "conditions": [{ "type": condition, "status": "True" }, { "type": "EvictdPIDPressure", "status": "False" }] } })
+    let node = objects::node(name).cpu("4").memory("8Gi");
+    let node = node.annotation("evictd.dev/close-to", close_to);
+    node.condition(condition, "True")
+        .condition("EvictdPIDPressure", "False")
+        .json()
 }
 
 fn pod(name: &str, spec: Value) -> Value {
-    let mut pod = json!({ "metadata": { "name": name, "namespace": "shop", "uid": name,
-        "ownerReferences": [{ "kind": "ReplicaSet", "name": "web", "controller": true }] }, "spec": spec });
-    pod["spec"]["containers"] = json!([{ "name": "c" }]);
-    pod
+    let owner = json!({ "kind": "ReplicaSet", "name": "web", "controller": true });
+    let pod = objects::pod(name).namespace("shop").spec(spec);
+    pod.set("/metadata/ownerReferences", json!([owner])).json()
 }
 
 struct Scene {

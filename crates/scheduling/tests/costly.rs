@@ -2,76 +2,45 @@
 //! timed.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_scheduling::{
-    Change, Delta, Event, Framework, Outcome, Scheduler, Settings, USUAL_COST,
-};
-use jiff::{SignedDuration, Timestamp};
+mod scenario;
+
+use evictd_placement::{Checks, Cluster};
+use evictd_pod::wire;
+use evictd_scheduling::{Change, Outcome, USUAL_COST};
+use scenario::{Scenario, added, node, pod};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// The most that one evaluation of a selector costs.
 const EVALUATION: u64 = 1_000_000;
 /// The most that the uncached selectors of one attempt cost, with the last evaluation.
 const ATTEMPT: u64 = 4_000_000 + 2 * EVALUATION;
 
-struct Scene {
-    scheduler: Scheduler,
-    now: Timestamp,
-}
+struct Scene(Scenario);
 
 /// An attempt: the pod, its outcome in a word, and its cost.
 type Tried = (String, &'static str, u64);
 
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
-    Arc::new(serde_json::from_value(value).unwrap())
-}
-
-fn added<T: serde::de::DeserializeOwned>(value: Value) -> Delta<T> {
-    Delta {
-        old: None,
-        new: Some(read(value)),
-    }
-}
-
 impl Scene {
     /// Nodes with one device each.
     fn new(nodes: usize) -> Self {
-        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
-            Ok::<_, String>(vec![Framework::of_default(cluster)])
-        });
-        let mut scene = Self {
-            scheduler: scheduler.unwrap(),
-            now: Timestamp::UNIX_EPOCH,
-        };
-        scene.add(Change::DeviceClass(added(
-            json!({ "metadata": { "name": "gpu" }, "spec": {} }),
-        )));
+        let mut scenario = Scenario::new();
+        let class = json!({ "metadata": { "name": "gpu" } });
+        scenario.change(Change::DeviceClass(added(class)));
         for index in 0..nodes {
             let name = format!("node-{index:03}");
-            scene.add(Change::Node(added(json!({
-                "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
-                "status": { "allocatable": { "cpu": "64", "memory": "64Gi", "pods": "110" } } }))));
-            scene.add(Change::ResourceSlice(added(json!({
+            let node = node(&name).cpu("64").memory("64Gi");
+            scenario.node(node.label("kubernetes.io/hostname", &name));
+            scenario.change(Change::ResourceSlice(added(json!({
                 "metadata": { "name": name },
                 "spec": { "driver": "gpu.example.com", "nodeName": name, "devices": [{ "name": "card" }],
                     "pool": { "name": name, "generation": 1, "resourceSliceCount": 1 } } }))));
         }
-        scene
+        Self(scenario)
     }
 
-    fn add(&mut self, change: Change) {
-        self.scheduler.on(self.now, &Event::Change(change));
-    }
-
-    fn pod(&mut self, namespace: &str, name: &str, more: &Value) {
-        let mut spec = json!({ "containers": [
-            { "name": "c", "resources": { "requests": { "cpu": "10m" } } }] });
-        let fields = spec.as_object_mut().unwrap();
-        fields.extend(more.as_object().unwrap().clone());
-        let metadata = json!({ "name": name, "namespace": namespace, "uid": name });
-        self.add(Change::Pod(added(
-            json!({ "metadata": metadata, "spec": spec }),
-        )));
+    fn pod(&mut self, namespace: &str, name: &str, more: Value) {
+        self.0
+            .pod(pod(name).namespace(namespace).cpu("10m").spec(more));
     }
 
     /// A pod whose claim has a selector of its own that costs about 700 000 units for each device and selects none.
@@ -80,20 +49,16 @@ impl Scene {
         let selector = json!({ "cel": { "expression":
             format!("lists.range(1000).exists(x, lists.range(98).exists(y, x + y < -{}))", number + 1) } });
         let exactly = json!({ "deviceClassName": "gpu", "selectors": [selector] });
-        self.add(Change::ResourceClaim(added(json!({
+        self.0.change(Change::ResourceClaim(added(json!({
             "metadata": { "name": name, "namespace": namespace, "uid": format!("claim-{name}") },
             "spec": { "devices": { "requests": [{ "name": "card", "exactly": exactly }] } } }))));
         let claims = json!([{ "name": "card", "resourceClaimName": name }]);
-        self.pod(namespace, &name, &json!({ "resourceClaims": claims }));
+        self.pod(namespace, &name, json!({ "resourceClaims": claims }));
     }
 
     /// The next attempt.
     fn attempt(&mut self) -> Option<Tried> {
-        self.now = self
-            .now
-            .checked_add(SignedDuration::from_millis(1))
-            .unwrap();
-        let attempt = self.scheduler.attempt(self.now)?;
+        let attempt = self.0.attempt()?;
         let outcome = match attempt.outcome {
             Outcome::Placed { .. } => "placed",
             Outcome::PutOff(reason) => {
@@ -106,7 +71,11 @@ impl Scene {
             Outcome::Error(_) => "error",
             other => panic!("{other:?}"),
         };
-        Some((attempt.key.to_string(), outcome, self.scheduler.take_cost()))
+        Some((
+            attempt.key.to_string(),
+            outcome,
+            self.0.scheduler.take_cost(),
+        ))
     }
 
     /// Tries pods until all of a namespace are placed. Returns the cost until then and the attempts of other namespaces
@@ -134,7 +103,7 @@ fn a_hundred_pods_with_costly_selectors_delay_others_by_one_attempt_at_a_time() 
         scene.pod_with_costly_selector("mallory", number);
     }
     for number in 0..20 {
-        scene.pod("shop", &format!("shop-{number}"), &json!({}));
+        scene.pod("shop", &format!("shop-{number}"), json!({}));
     }
     let (cost, others) = scene.until_placed("shop", 20);
     // The first one is found to be costly after one evaluation. While that is not made up for, no other one is tried.
@@ -177,14 +146,14 @@ fn a_costly_pod_has_its_turn_once_others_had_as_much_work_and_a_higher_priority_
     let mut scene = Scene::new(100);
     for number in 0..3 {
         let name = format!("mallory-{number}");
-        scene.pod("mallory", &name, &long_affinity(number, 6_000));
+        scene.pod("mallory", &name, long_affinity(number, 6_000));
     }
     // Each of them costs less than a costly one, and there is always one that waits.
     let mut worked = 0;
     let honest = |scene: &mut Scene, number: usize, priority: i32| {
         let mut spec = long_affinity(number, 1_000);
         spec["priority"] = json!(priority);
-        scene.pod("shop", &format!("shop-{number}"), &spec);
+        scene.pod("shop", &format!("shop-{number}"), spec);
     };
     let mut number = 0;
     let mut tried = Vec::new();
@@ -210,6 +179,43 @@ fn a_costly_pod_has_its_turn_once_others_had_as_much_work_and_a_higher_priority_
     }
 }
 
+#[test]
+fn in_a_session_costly_selectors_of_a_namespace_have_a_share_and_those_of_others_their_own() {
+    let mut scene = Scene::new(3);
+    for number in 0..50 {
+        scene.pod_with_costly_selector("mallory", number);
+    }
+    let claim = json!({ "metadata": { "name": "card", "namespace": "shop", "uid": "card" }, "spec": { "devices": {
+        "requests": [{ "name": "card", "exactly": { "deviceClassName": "gpu" } }] } } });
+    scene.0.change(Change::ResourceClaim(added(claim)));
+    let pod_of = |namespace: &str, claim: &str| {
+        let claims = json!([{ "name": "card", "resourceClaimName": claim }]);
+        let pod = pod(claim).namespace(namespace);
+        (*pod.set("/spec/resourceClaims", claims).read::<wire::Pod>()).clone()
+    };
+    let fits = |cluster: &mut Cluster, pod: wire::Pod| {
+        let pod = cluster.pod(pod).unwrap();
+        let mut checks = Checks::new(cluster, &pod);
+        let mut nodes = cluster.node_ids();
+        nodes.any(|id| checks.fits(id).is_ok())
+    };
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let fits = scene.0.scheduler.with_cluster(|cluster| {
+            for number in 0..50 {
+                let name = format!("mallory-{number:03}");
+                assert!(!fits(cluster, pod_of("mallory", &name)));
+            }
+            fits(cluster, pod_of("shop", "card"))
+        });
+        assert!(fits, "a claim of another namespace is searched for");
+        sessions.push(scene.0.scheduler.take_cost());
+    }
+    let most = *sessions.iter().max().unwrap();
+    // A share, the evaluation that exceeds it, and the steps of all searches.
+    assert!(most < (1 << 18) + EVALUATION + 10_000, "{sessions:?}");
+}
+
 /// A node affinity of this many requirements, each with one value.
 fn long_affinity(number: usize, requirements: usize) -> Value {
     let expressions = (0..requirements).map(
@@ -225,14 +231,14 @@ fn long_node_affinity_takes_turns_as_well() {
     let mut scene = Scene::new(100);
     for number in 0..20 {
         let name = format!("mallory-{number}");
-        scene.pod("mallory", &name, &long_affinity(number, 6_000));
+        scene.pod("mallory", &name, long_affinity(number, 6_000));
     }
-    scene.pod("shop", "shop-0", &json!({}));
+    scene.pod("shop", "shop-0", json!({}));
     let (cost, others) = scene.until_placed("shop", 1);
     assert_eq!(others, 0);
     assert!(cost < 3 * USUAL_COST, "{cost}");
     // An honest list takes no turns.
-    scene.pod("honest", "honest-0", &long_affinity(0, 60));
+    scene.pod("honest", "honest-0", long_affinity(0, 60));
     let (cost, _) = scene.until_placed("honest", 1);
     assert!(cost < USUAL_COST, "{cost}");
 }
@@ -246,21 +252,23 @@ fn a_pod_with_more_terms_than_can_be_kept_is_refused_with_the_reason() {
         json!({ "affinity": { "podAntiAffinity":
             { "requiredDuringSchedulingIgnoredDuringExecution": terms } } })
     };
-    scene.pod("mallory", "mallory", &affinity(257));
-    scene.now = scene.now.checked_add(SignedDuration::from_secs(1)).unwrap();
-    match scene.scheduler.attempt(scene.now).unwrap().outcome {
+    scene.pod("mallory", "mallory", affinity(257));
+    match scene.0.attempt().unwrap().outcome {
         Outcome::Error(message) => assert_eq!(
             message,
             "spec.affinity.podAntiAffinity: 257 entries; a pod that is to be scheduled may have 256"
         ),
         other => panic!("{other:?}"),
     }
-    scene.pod("honest", "honest", &affinity(256));
+    scene.pod("honest", "honest", affinity(256));
     assert_eq!(scene.attempt().unwrap().1, "placed");
     // One that has its node already counts there, however many terms it has.
     let mut placed = affinity(20_000);
     placed["nodeName"] = json!("node-000");
-    scene.pod("mallory", "placed", &placed);
-    assert_eq!(scene.scheduler.take_invalid_objects(), Vec::<String>::new());
-    assert_eq!(scene.scheduler.cluster().sizes().pods, 2);
+    scene.pod("mallory", "placed", placed);
+    assert_eq!(
+        scene.0.scheduler.take_invalid_objects(),
+        Vec::<String>::new()
+    );
+    assert_eq!(scene.0.scheduler.cluster().sizes().pods, 2);
 }

@@ -4,6 +4,7 @@
 use evictd_placement::{Cluster, Pod};
 use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration};
 use evictd_scheduling::{Filtered, Framework, PostFilterResult, PreemptionInput, Scores, Verdict};
+use evictd_test_objects::{self as objects, Object};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,34 +21,18 @@ fn object<T: DeserializeOwned>(value: Value) -> T {
 
 /// A node with 4 cpus and 8 GiB.
 fn node(name: &str, more: Value) -> Value {
-    let mut node = json!({
-        "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
-        "spec": {},
-        "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } },
-    });
-    merge(&mut node, more);
-    node
+    let node = objects::node(name).label("kubernetes.io/hostname", name);
+    let node = node.cpu("4").memory("8Gi").resource("pods", "10");
+    node.merge(json!({ "spec": {} })).merge(more).json()
 }
 
 /// A pod of the application `web` that asks for nothing.
 fn pod(name: &str, more: Value) -> Value {
-    let mut pod = json!({
-        "metadata": { "name": name, "namespace": "default", "uid": name, "labels": { "app": "web" } },
-        "spec": { "containers": [{ "name": "c" }] },
-    });
-    merge(&mut pod, more);
-    pod
+    objects::pod(name).label("app", "web").merge(more).json()
 }
 
 fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from,
-    }
+    *into = Object::from(into.take()).merge(from).json();
 }
 
 fn requests(cpu: &str, memory: &str) -> Value {

@@ -1,50 +1,32 @@
 //! Devices are promised with the choice of a node, and free again when nothing comes of it.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod scenario;
+
 use evictd_pod::wire;
-use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Framework, Outcome, PreBindPlan, Scheduler, Settings,
-};
-use jiff::{SignedDuration, Timestamp};
+use evictd_scheduling::{Attempt, Change, Delta, Event, Outcome, PreBindPlan};
+use jiff::SignedDuration;
+use scenario::{Scenario, added, node, pod, pod_group};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-struct Scene {
-    scheduler: Scheduler,
-    now: Timestamp,
-}
-
-fn new<T: serde::de::DeserializeOwned>(value: &Value) -> Delta<T> {
-    Delta {
-        old: None,
-        new: Some(Arc::new(serde_json::from_value(value.clone()).unwrap())),
-    }
-}
+struct Scene(Scenario);
 
 impl Scene {
     /// One node without devices.
     fn start() -> Self {
-        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
-            Ok::<_, String>(vec![Framework::of_default(cluster)])
-        });
-        let mut scene = Self {
-            scheduler: scheduler.unwrap(),
-            now: Timestamp::UNIX_EPOCH,
-        };
-        let allocatable = json!({ "cpu": "8", "memory": "8Gi", "pods": "110" });
-        let node =
-            json!({ "metadata": { "name": "one" }, "status": { "allocatable": allocatable } });
-        scene.tell(&Event::Change(Change::Node(new(&node))));
+        let mut scenario = Scenario::new();
+        scenario.node(node("one").cpu("8").memory("8Gi"));
         let class = json!({ "metadata": { "name": "gpu" } });
-        scene.tell(&Event::Change(Change::DeviceClass(new(&class))));
-        scene
+        scenario.change(Change::DeviceClass(added(class)));
+        Self(scenario)
     }
 
     fn tell(&mut self, event: &Event) {
-        self.now = self.now.checked_add(SignedDuration::from_secs(20)).unwrap();
-        self.scheduler.on(self.now, event);
-        self.scheduler.flush_backoff(self.now);
+        self.0.pass(SignedDuration::from_secs(20));
+        self.0.on(event);
+        self.0.pass(SignedDuration::ZERO);
     }
 
     /// A pool of the node with one card.
@@ -52,26 +34,27 @@ impl Scene {
         let spec = json!({ "driver": "gpu.example.com", "nodeName": "one", "devices": [{ "name": "card" }],
             "pool": { "name": name, "generation": 1, "resourceSliceCount": 1 } });
         let slice = json!({ "metadata": { "name": name }, "spec": spec });
-        self.tell(&Event::Change(Change::ResourceSlice(new(&slice))));
+        self.tell(&Event::Change(Change::ResourceSlice(added(slice))));
     }
 
     /// A pod with a claim of its name, perhaps of a group.
-    fn pod(&mut self, name: &str, group: &str) -> wire::Pod {
+    fn pod(&mut self, name: &str, group: &str) -> Arc<wire::Pod> {
         let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
         let claim = json!({ "metadata": { "name": name, "uid": format!("claim-{name}") },
             "spec": { "devices": { "requests": requests } } });
-        self.tell(&Event::Change(Change::ResourceClaim(new(&claim))));
-        let pod = json!({ "metadata": { "name": name, "uid": name }, "spec": {
-            "schedulingGroup": { "podGroupName": group }, "containers": [{ "name": "c" }],
-            "resourceClaims": [{ "name": "c", "resourceClaimName": name }] } });
-        self.tell(&Event::Change(Change::Pod(new(&pod))));
-        serde_json::from_value(pod).unwrap()
+        self.tell(&Event::Change(Change::ResourceClaim(added(claim))));
+        let claims = json!([{ "name": "c", "resourceClaimName": name }]);
+        let pod = pod(name)
+            .member_of(group)
+            .set("/spec/resourceClaims", claims);
+        self.tell(&Event::Change(Change::Pod(added(pod.clone()))));
+        pod.read()
     }
 
     /// The pods that are placed now, each with the pool of its card.
     fn placed(&mut self) -> BTreeMap<String, String> {
         let mut placed = BTreeMap::new();
-        while let Some(Attempt { key, outcome, .. }) = self.scheduler.attempt(self.now) {
+        while let Some(Attempt { key, outcome, .. }) = self.0.scheduler.attempt(self.0.now) {
             if let Outcome::Placed { pre_bind, .. } = outcome {
                 let PreBindPlan { devices, .. } = pre_bind;
                 let allocation = devices[0].allocation.as_ref().unwrap();
@@ -83,7 +66,7 @@ impl Scene {
     }
 
     fn is_promised(&self, claim: &str) -> bool {
-        let devices = self.scheduler.cluster().devices();
+        let devices = self.0.scheduler.cluster().devices();
         devices.is_assumed(&format!("claim-{claim}"))
     }
 }
@@ -102,12 +85,12 @@ fn a_device_is_reserved_once_and_freed_when_its_pod_is_not_bound_or_deleted() {
     scene.pod("second", "");
     assert_eq!(scene.placed(), pairs(&[("first", "x")]));
     assert!(scene.is_promised("first") && !scene.is_promised("second"));
-    scene.scheduler.bind_failed(scene.now, "first");
+    scene.0.scheduler.bind_failed(scene.0.now, "first");
     assert!(!scene.is_promised("first"));
     scene.card("y");
     assert_eq!(scene.placed(), pairs(&[("first", "x"), ("second", "y")]));
     scene.tell(&Event::Change(Change::Pod(Delta {
-        old: Some(Arc::new(first)),
+        old: Some(first),
         new: None,
     })));
     assert!(!scene.is_promised("first") && scene.is_promised("second"));
@@ -117,9 +100,7 @@ fn a_device_is_reserved_once_and_freed_when_its_pod_is_not_bound_or_deleted() {
 fn a_gang_with_too_few_devices_keeps_none() {
     let mut scene = Scene::start();
     scene.card("x");
-    let group = json!({ "metadata": { "name": "g" },
-        "spec": { "schedulingPolicy": { "gang": { "minCount": 2 } } } });
-    scene.tell(&Event::PodGroup(new(&group)));
+    scene.0.group(pod_group("g", 2));
     scene.pod("a", "g");
     scene.pod("b", "g");
     assert_eq!(scene.placed(), pairs(&[]));
@@ -137,7 +118,7 @@ fn an_attempt_with_costly_selectors_is_interrupted_and_the_next_one_continues() 
     let spec = json!({ "driver": "gpu.example.com", "nodeName": "one", "devices": devices,
         "pool": { "name": "x", "generation": 1, "resourceSliceCount": 1 } });
     let slice = json!({ "metadata": { "name": "x" }, "spec": spec });
-    scene.tell(&Event::Change(Change::ResourceSlice(new(&slice))));
+    scene.tell(&Event::Change(Change::ResourceSlice(added(slice))));
     // Eighteen answers cost more than one attempt may ask for, and twenty less than a search on a node may cost.
     let costly = "lists.range(1000).all(x, lists.range(26).all(y, x + y >= 0))";
     let expression = format!("{costly} && device.attributes['gpu.example.com'].n == 20");
@@ -146,22 +127,18 @@ fn an_attempt_with_costly_selectors_is_interrupted_and_the_next_one_continues() 
         json!([{ "name": "r", "exactly": { "deviceClassName": "gpu", "selectors": selectors } }]);
     let claim = json!({ "metadata": { "name": "c", "uid": "claim-c" },
         "spec": { "devices": { "requests": requests } } });
-    scene.tell(&Event::Change(Change::ResourceClaim(new(&claim))));
-    let pod = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": { "containers": [{ "name": "c" }],
-        "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } });
-    scene.tell(&Event::Change(Change::Pod(new(&pod))));
-    let first = scene.scheduler.attempt(scene.now).unwrap();
+    scene.tell(&Event::Change(Change::ResourceClaim(added(claim))));
+    let claims = json!([{ "name": "c", "resourceClaimName": "c" }]);
+    let pod = pod("p").set("/spec/resourceClaims", claims);
+    scene.tell(&Event::Change(Change::Pod(added(pod))));
+    let first = scene.0.scheduler.attempt(scene.0.now).unwrap();
     assert!(matches!(first.outcome, Outcome::PutOff(_)));
-    let first = scene.scheduler.attempt(scene.now).unwrap();
+    let first = scene.0.scheduler.attempt(scene.0.now).unwrap();
     let Outcome::Error(error) = first.outcome else {
         panic!("{:?}", first.outcome);
     };
     let told = "running \"DynamicResources\" filter plugin: the search for devices goes on with the next attempt";
     assert_eq!(error, told);
-    scene.now = scene
-        .now
-        .checked_add(SignedDuration::from_secs(20))
-        .unwrap();
-    scene.scheduler.flush_backoff(scene.now);
+    scene.0.pass(SignedDuration::from_secs(20));
     assert_eq!(scene.placed(), pairs(&[("p", "x")]));
 }

@@ -2,11 +2,12 @@
 //! until then counts.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod scenario;
+
 use evictd_placement::{Cluster, Filter, Here, Plugin, Pod, Rejection};
-use evictd_scheduling::{
-    Change, Delta, Event, Framework, GroupOutcome, Outcome, Pool, Scheduler, Settings,
-};
-use jiff::{SignedDuration, Timestamp};
+use evictd_scheduling::{GroupOutcome, Outcome, Pool};
+use jiff::SignedDuration;
+use scenario::{Scenario, node, pod, pod_group};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,60 +47,29 @@ impl Filter for Slow {
 }
 
 struct Scene {
-    scheduler: Scheduler,
+    scenario: Scenario,
     slow: Slow,
-    now: Timestamp,
-}
-
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
-    Arc::new(serde_json::from_value(value).unwrap())
 }
 
 impl Scene {
     fn new() -> Self {
         let slow = Slow::default();
         slow.most.store(usize::MAX, Ordering::Relaxed);
-        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
-            let mut framework = Framework::of_default(cluster);
-            framework.filters.insert(0, Arc::new(slow.clone()));
-            Ok::<_, String>(vec![framework])
-        });
-        let mut scheduler = scheduler.unwrap();
+        let filter = slow.clone();
+        let mut scenario =
+            Scenario::with(|framework| framework.filters.insert(0, Arc::new(filter)));
         let Slow { asked, most } = slow.clone();
-        scheduler
-            .interrupt_where(move || asked.load(Ordering::Relaxed) >= most.load(Ordering::Relaxed));
-        let mut scene = Self {
-            scheduler,
-            slow,
-            now: Timestamp::UNIX_EPOCH,
-        };
+        let is_over = move || asked.load(Ordering::Relaxed) >= most.load(Ordering::Relaxed);
+        scenario.scheduler.interrupt_where(is_over);
         for index in 0..NODES {
-            let node = read(json!({ "metadata": { "name": format!("node-{index:03}") },
-                "status": { "allocatable": { "cpu": "2", "memory": "4Gi", "pods": "10" } } }));
-            let change = Change::Node(Delta {
-                old: None,
-                new: Some(node),
-            });
-            scene.tell(&Event::Change(change));
+            let node = node(&format!("node-{index:03}")).cpu("2").memory("4Gi");
+            scenario.node(node.set("/status/allocatable/pods", "10"));
         }
-        scene
+        Self { scenario, slow }
     }
 
-    fn tell(&mut self, event: &Event) {
-        self.scheduler.on(self.now, event);
-    }
-
-    fn pod(&mut self, name: &str, cpu: &str, more: &Value) {
-        let mut spec = json!({ "containers": [
-            { "name": "c", "resources": { "requests": { "cpu": cpu } } }] });
-        let fields = spec.as_object_mut().unwrap();
-        fields.extend(more.as_object().unwrap().clone());
-        let pod = json!({ "metadata": { "name": name, "namespace": "default", "uid": name },
-            "spec": spec });
-        self.tell(&Event::Change(Change::Pod(Delta {
-            old: None,
-            new: Some(read(pod)),
-        })));
+    fn pod(&mut self, name: &str, cpu: &str, more: Value) {
+        self.scenario.pod(pod(name).cpu(cpu).spec(more));
     }
 
     /// Tries every active pod, each with the whole time. Returns the outcomes by pod.
@@ -107,7 +77,7 @@ impl Scene {
         let mut ends = BTreeMap::new();
         loop {
             self.slow.asked.store(0, Ordering::Relaxed);
-            let Some(attempt) = self.scheduler.attempt(self.now) else {
+            let Some(attempt) = self.scenario.scheduler.attempt(self.scenario.now) else {
                 return ends;
             };
             let end = match attempt.outcome {
@@ -126,8 +96,7 @@ impl Scene {
     /// From now on that many answers take all the time of an attempt.
     fn most(&mut self, most: usize) {
         self.slow.most.store(most, Ordering::Relaxed);
-        self.now = self.now.checked_add(SignedDuration::from_mins(1)).unwrap();
-        self.scheduler.flush_backoff(self.now);
+        self.scenario.pass(SignedDuration::from_mins(1));
     }
 }
 
@@ -140,10 +109,13 @@ fn ends<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
 fn an_attempt_that_takes_too_long_is_an_error_of_its_pod_alone() {
     let mut scene = Scene::new();
     scene.most(NODES / 2);
-    scene.pod("slow", "1", &json!({ "priority": 10 }));
-    scene.pod("web", "1", &json!({}));
+    scene.pod("slow", "1", json!({ "priority": 10 }));
+    scene.pod("web", "1", json!({}));
     assert_eq!(scene.attempts(), ends([("slow", ENDED), ("web", "placed")]));
-    assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 1);
+    assert_eq!(
+        scene.scenario.scheduler.queue().count(Pool::ErrorBackoff),
+        1
+    );
     let asked = scene.slow.asked.load(Ordering::Relaxed);
     assert!(asked < NODES, "it has ended after {asked} answers");
     // With more time the same attempt succeeds: nothing is left of the answers that were none.
@@ -156,9 +128,9 @@ fn an_interrupted_search_for_victims_evicts_no_pod() {
     let mut scene = Scene::new();
     for index in 0..NODES {
         let on = json!({ "nodeName": format!("node-{index:03}") });
-        scene.pod(&format!("low-{index:03}"), "2", &on);
+        scene.pod(&format!("low-{index:03}"), "2", on);
     }
-    scene.pod("slow", "2", &json!({ "priority": 10 }));
+    scene.pod("slow", "2", json!({ "priority": 10 }));
     // All nodes are asked once, and then some of them without their pods.
     scene.most(NODES + NODES / 4);
     assert_eq!(scene.attempts(), ends([("slow", ENDED)]));
@@ -170,25 +142,20 @@ fn an_interrupted_search_for_victims_evicts_no_pod() {
 #[test]
 fn a_gang_that_takes_too_long_is_placed_later_or_not_at_all() {
     let mut scene = Scene::new();
-    let group = json!({ "metadata": { "name": "gang", "namespace": "default" },
-        "spec": { "schedulingPolicy": { "gang": { "minCount": 3 } } } });
-    scene.tell(&Event::PodGroup(Delta {
-        old: None,
-        new: Some(read(group)),
-    }));
+    scene.scenario.group(pod_group("gang", 3));
     for name in ["slow-0", "slow-1", "slow-2"] {
         // Each has another size, so that each node is asked about each of them.
         let cpu = format!("1{}00m", &name[5..]);
         let member = json!({ "schedulingGroup": { "podGroupName": "gang" } });
-        scene.pod(name, &cpu, &member);
+        scene.pod(name, &cpu, member);
     }
     scene.most(NODES + NODES / 2);
     let ended = ends([("slow-0", ENDED), ("slow-1", ENDED), ("slow-2", ENDED)]);
     assert_eq!(scene.attempts(), ended);
-    let news = scene.scheduler.take_group_results();
+    let news = scene.scenario.scheduler.take_group_results();
     let preempted = |own: &GroupOutcome| matches!(own, GroupOutcome::Preempted);
     assert!(!news.iter().any(|own| preempted(&own.outcome)));
-    let cluster = scene.scheduler.cluster();
+    let cluster = scene.scenario.scheduler.cluster();
     let requested = cluster.nodes().iter().map(|node| node.requested.cpu);
     assert_eq!(requested.sum::<i64>(), 0, "no member has a place");
     scene.most(usize::MAX);

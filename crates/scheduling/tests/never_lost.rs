@@ -3,10 +3,10 @@
 
 use evictd_pod::{Node, wire};
 use evictd_scheduling::{Change, Delta, Event, Framework, Outcome, Scheduler, Settings};
+use evictd_test_objects as objects;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::Index;
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,9 +56,8 @@ struct Run {
 }
 
 fn node(name: &str, cpu: u32) -> Arc<Node> {
-    let node = json!({ "metadata": { "name": name }, "status": { "allocatable": {
-        "cpu": cpu.to_string(), "memory": "64Gi", "pods": "100" } } });
-    Arc::new(serde_json::from_value(node).unwrap())
+    let node = objects::node(name).cpu(&cpu.to_string());
+    node.memory("64Gi").resource("pods", "100").read()
 }
 
 impl Run {
@@ -100,9 +99,8 @@ impl Run {
         self.made += 1;
         let name = format!("pod-{:03}", self.made);
         // Each preempts those of lower priority, which then go only when a test deletes them.
-        let pod = json!({ "metadata": { "name": name, "namespace": "default", "uid": name }, "spec": {
-            "priority": priority, "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu.to_string() } } }] } });
-        let pod: Arc<wire::Pod> = Arc::new(serde_json::from_value(pod).unwrap());
+        let pod = objects::pod(&name).priority(priority).cpu(&cpu.to_string());
+        let pod: Arc<wire::Pod> = pod.read();
         self.tell(None, Some(Arc::clone(&pod)));
         self.pods.insert(name, (pod, State::QueuedPod));
     }

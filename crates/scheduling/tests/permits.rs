@@ -1,14 +1,15 @@
 //! From the choice of a node to the binding: what plugins of one's own reserve, and when they permit.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod scenario;
+
 use evictd_placement::{Chosen, Permit, Plugin};
 use evictd_pod::wire;
-use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Framework, Outcome, Pool, Rejected, Scheduler, Settings,
-};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use evictd_scheduling::{Attempt, Outcome, Pool, Rejected};
+use jiff::SignedDuration;
+use scenario::{Scenario, node};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
 /// What the plugins are to say, by their names, and what they were asked.
@@ -58,20 +59,26 @@ impl Plugin for Scripted {
 
 /// One node of two cpus, and the plugins `a` and `b` at every point after the choice.
 struct Scene {
-    scheduler: Scheduler,
+    scenario: Scenario,
     script: Arc<Mutex<Script>>,
-    now: Timestamp,
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
-    Arc::new(serde_json::from_value(value).unwrap())
+impl Deref for Scene {
+    type Target = Scenario;
+
+    fn deref(&self) -> &Scenario {
+        &self.scenario
+    }
+}
+
+impl DerefMut for Scene {
+    fn deref_mut(&mut self) -> &mut Scenario {
+        &mut self.scenario
+    }
 }
 
 fn pod(name: &str, priority: i32) -> Arc<wire::Pod> {
-    read(
-        json!({ "metadata": { "name": name, "namespace": "default", "uid": name },
-        "spec": { "priority": priority, "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2" } } }] } }),
-    )
+    scenario::pod(name).priority(priority).cpu("2").read()
 }
 
 fn wait(seconds: i64) -> Permit {
@@ -81,45 +88,28 @@ fn wait(seconds: i64) -> Permit {
 impl Scene {
     fn new() -> Self {
         let script: Arc<Mutex<Script>> = Arc::default();
-        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
-            let mut framework = Framework::of_default(cluster);
+        let scenario = Scenario::with(|framework| {
             for name in ["a", "b"] {
                 let plugin: Arc<dyn Plugin> = Arc::new(Scripted(name, Arc::clone(&script)));
                 framework.reserves.push(Arc::clone(&plugin));
                 framework.permits.push(Arc::clone(&plugin));
                 framework.pre_binds.push(plugin);
             }
-            Ok::<_, String>(vec![framework])
         });
-        let mut scene = Self {
-            scheduler: scheduler.unwrap(),
-            script,
-            now: Timestamp::UNIX_EPOCH,
-        };
+        let mut scene = Self { scenario, script };
         scene.touch(1);
         scene
     }
 
     /// The node comes, or changes.
     fn touch(&mut self, generation: u32) {
-        let node = read(
-            json!({ "metadata": { "name": "one", "labels": { "generation": generation.to_string() } },
-            "status": { "allocatable": { "cpu": "2", "memory": "4Gi", "pods": "10" } } }),
-        );
-        let change = Change::Node(Delta {
-            old: None,
-            new: Some(node),
-        });
-        self.scheduler.on(self.now, &Event::Change(change));
+        let node = node("one").label("generation", &generation.to_string());
+        self.node(node.cpu("2").memory("4Gi"));
     }
 
-    fn change(&mut self, old: Option<&Arc<wire::Pod>>, new: Option<&Arc<wire::Pod>>) {
-        let delta = Delta {
-            old: old.cloned(),
-            new: new.cloned(),
-        };
-        let change = Change::Pod(delta);
-        self.scheduler.on(self.now, &Event::Change(change));
+    fn reject_waiting(&mut self, uid: &str) -> bool {
+        let now = self.now;
+        self.scheduler.reject_waiting(now, uid)
     }
 
     fn says(&self, plugin: &'static str, permit: Permit) {
@@ -127,10 +117,9 @@ impl Scene {
     }
 
     fn after(&mut self, seconds: i64) -> Option<Attempt> {
-        let passed = SignedDuration::from_secs(seconds);
-        self.now = self.now.checked_add(passed).unwrap();
-        self.scheduler.flush_backoff(self.now);
-        self.scheduler.attempt(self.now)
+        self.pass(SignedDuration::from_secs(seconds));
+        let now = self.now;
+        self.scheduler.attempt(now)
     }
 
     fn rejected(&mut self, seconds: i64) -> Rejected {
@@ -164,7 +153,7 @@ fn s5_058_a_failed_reserve_unreserves_all_plugins_in_reverse_order() {
         .unwrap()
         .refuses
         .insert("b", "no licence is left");
-    scene.change(None, Some(&pod("web", 0)));
+    scene.change_pod(None, Some(&pod("web", 0)));
     let rejected = scene.rejected(1);
     assert_eq!(
         rejected.message,
@@ -191,7 +180,7 @@ fn s5_059_a_waiting_pod_stays_assumed_until_all_plugins_have_permitted_it() {
     let mut scene = Scene::new();
     scene.says("a", wait(60));
     scene.says("b", wait(60));
-    scene.change(None, Some(&pod("web", 0)));
+    scene.change_pod(None, Some(&pod("web", 0)));
     let attempt = scene.after(1).unwrap();
     assert!(matches!(attempt.outcome, Outcome::WaitsOnPermit { node } if &*node == "one"));
     assert_eq!(scene.requested(), 2000);
@@ -214,7 +203,7 @@ fn s5_060_the_shortest_permit_timeout_rejects_and_none_exceeds_fifteen_minutes()
     let mut scene = Scene::new();
     scene.says("a", wait(3600));
     scene.says("b", wait(7200));
-    scene.change(None, Some(&pod("web", 0)));
+    scene.change_pod(None, Some(&pod("web", 0)));
     scene.after(1);
     assert!(scene.after(15 * 60 - 1).is_none());
     let rejected = scene.rejected(1);
@@ -239,7 +228,7 @@ fn s5_060_the_shortest_permit_timeout_rejects_and_none_exceeds_fifteen_minutes()
 fn s5_060_one_rejection_outweighs_all_permits() {
     let mut scene = Scene::new();
     scene.says("b", Permit::Reject("not today".to_owned()));
-    scene.change(None, Some(&pod("web", 0)));
+    scene.change_pod(None, Some(&pod("web", 0)));
     assert_eq!(
         scene.rejected(1).message,
         "0/1 nodes are available: 1 not today."
@@ -267,9 +256,9 @@ fn a_waiting_pod_that_is_deleted_leaves_no_state_behind() {
     let mut scene = Scene::new();
     scene.says("a", wait(600));
     let web = pod("web", 0);
-    scene.change(None, Some(&web));
+    scene.change_pod(None, Some(&web));
     scene.after(1);
-    scene.change(Some(&web), None);
+    scene.change_pod(Some(&web), None);
     assert_eq!(scene.asked()[2..], ["b gives back one", "a gives back one"]);
     assert!(scene.after(600).is_none());
     assert_eq!((scene.requested(), scene.scheduler.queue().len()), (0, 0));
@@ -285,7 +274,7 @@ fn a_pre_bind_failure_is_an_error_and_the_pod_is_tried_again() {
         .unwrap()
         .too_late
         .insert("b", "the disk is gone");
-    scene.change(None, Some(&pod("web", 0)));
+    scene.change_pod(None, Some(&pod("web", 0)));
     let attempt = scene.after(1).unwrap();
     assert!(
         matches!(&attempt.outcome, Outcome::Error(message) if message == "running PreBind plugin \"b\": the disk is gone"),
@@ -303,21 +292,18 @@ fn a_pre_bind_failure_is_an_error_and_the_pod_is_tried_again() {
 fn s4_022_a_victim_that_waits_on_permit_returns_to_the_queue() {
     let mut scene = Scene::new();
     scene.says("a", wait(600));
-    scene.change(None, Some(&pod("low", 0)));
+    scene.change_pod(None, Some(&pod("low", 0)));
     scene.after(1);
-    scene.change(None, Some(&pod("high", 10)));
+    scene.change_pod(None, Some(&pod("high", 10)));
     let rejected = scene.rejected(1);
     assert_eq!(rejected.nominated.as_deref(), Some("one"));
     let waiting = rejected.actions.iter().find_map(|action| match action {
         evictd_preemption::Action::RejectWaiting { uid, .. } => Some(uid.clone()),
         _ => None,
     });
-    assert!(scene.scheduler.reject_waiting(scene.now, &waiting.unwrap()));
+    assert!(scene.reject_waiting(&waiting.unwrap()));
     assert_eq!(scene.requested(), 0);
     let told = scene.after(0).unwrap();
     assert_eq!(&*told.key, "low");
-    assert!(
-        !scene.scheduler.reject_waiting(scene.now, "low"),
-        "only once"
-    );
+    assert!(!scene.reject_waiting("low"), "only once");
 }

@@ -1,4 +1,4 @@
-//! Who may do what: bearer tokens and the rules of roles.
+//! Access: bearer tokens and the rules of roles.
 
 use crate::call::Call;
 use crate::status::Status;
@@ -16,7 +16,7 @@ pub(crate) struct User {
     pub(crate) node: Option<String>,
 }
 
-/// What somebody may do.
+/// The rights of a user.
 #[derive(Debug, Clone)]
 struct Holder {
     user: User,
@@ -48,7 +48,7 @@ impl Access {
         }
     }
 
-    /// Whose token it is; nobody's if it has expired.
+    /// The user of a token; `None` if it is unknown or has expired.
     pub(crate) fn user(&self, token: &str) -> Option<&User> {
         let holder = self.holders.get(token).filter(|holder| !holder.expired);
         holder.map(|holder| &holder.user)
@@ -61,7 +61,7 @@ impl Access {
         holders.map(|holder| holder.rules.as_ref())
     }
 
-    /// Whether whoever comes without a token is asked about, and may do everything.
+    /// Whether requests without a token are reviewed, and may do everything.
     pub(crate) fn may_do_everything(&self, user: &str) -> bool {
         user == ANONYMOUS && !self.tokens_only
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Somebody who acts on the objects without HTTP: neither faults nor rules of access meet it, nor does the log tell of it.
+/// A client of the objects without HTTP. No fault and no rule of access applies to it, and the log does not list it.
 #[derive(Debug, Clone)]
 pub struct Actor {
     cluster: Arc<Cluster>,

@@ -60,7 +60,7 @@ impl ApiServer {
         self.kubeconfig_with(&serde_json::json!({}))
     }
 
-    /// The same for somebody who was granted this token.
+    /// The same with this token.
     pub fn kubeconfig_of(&self, token: &str) -> String {
         self.kubeconfig_with(&serde_json::json!({ "token": token }))
     }
@@ -75,12 +75,12 @@ impl ApiServer {
         .to_string()
     }
 
-    /// Somebody who acts without HTTP, for what a test sets up and looks at. The name owns the fields that it writes.
+    /// A client without HTTP, with which a test sets up and reads objects. The name owns the fields that it writes.
     pub fn actor(&self, name: &str) -> Actor {
         Actor::new(&self.cluster, name)
     }
 
-    /// Changes the settings; what is under way goes on with the old ones.
+    /// Changes the settings. Requests under way keep the old ones.
     pub fn set(&self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.cluster.settings());
     }
@@ -90,12 +90,12 @@ impl ApiServer {
         self.cluster.log()
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.cluster.counters()
     }
 
-    /// Forgets every change up to now: watches and pages that begin before are told 410.
+    /// Forgets every change up to now: older watches and pages get 410.
     pub fn compact(&self) {
         self.cluster.store().compact();
     }
@@ -122,17 +122,17 @@ impl ApiServer {
 
     fn order(&self, up: bool) {
         let (obeyed, done) = std::sync::mpsc::channel();
-        // A server that is gone has gone away.
+        // The server may have ended already.
         let _ = self.orders.send((up, obeyed));
         let _ = done.recv();
     }
 
-    /// From now on this goes wrong.
+    /// Injects this fault from now on.
     pub fn fault(&self, fault: Fault) {
         self.cluster.faults().push(fault);
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes every fault.
     pub fn clear_faults(&self) {
         self.cluster.faults().clear();
     }

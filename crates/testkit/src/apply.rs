@@ -87,7 +87,7 @@ fn owners(object: &Value) -> Vec<Owner> {
     entries.into_iter().flatten().map(Owner::parse).collect()
 }
 
-/// Nobody owns what is not there.
+/// A missing field has no owner.
 fn set_owners(object: &mut Value, mut owners: Vec<Owner>) {
     for owner in &mut owners {
         owner
@@ -99,7 +99,7 @@ fn set_owners(object: &mut Value, mut owners: Vec<Owner>) {
     object["metadata"]["managedFields"] = owners.iter().map(Owner::entry).collect();
 }
 
-/// A write that is no apply takes what it changes from everybody else.
+/// A write that is no apply takes the ownership of its fields from all other managers.
 pub(crate) fn record(call: &Call, old: &Value, new: &mut Value, now: Timestamp) {
     let changed: Vec<Path> = Fields::of(new)
         .0
@@ -209,16 +209,16 @@ fn refuse_conflicts(owners: &[Owner], contested: &[Path]) -> Result<(), Status> 
     if causes.is_empty() {
         return Ok(());
     }
-    let told = causes.iter().map(|cause| {
+    let lines = causes.iter().map(|cause| {
         let text = |field: &str| cause[field].as_str().unwrap_or_default();
         format!("{}: {}", text("message"), text("field"))
     });
-    let told: Vec<String> = told.collect();
-    let plural = if told.len() == 1 { "" } else { "s" };
+    let lines: Vec<String> = lines.collect();
+    let plural = if lines.len() == 1 { "" } else { "s" };
     let message = format!(
         "Apply failed with {} conflict{plural}: {}",
-        told.len(),
-        told.join("\n")
+        lines.len(),
+        lines.join("\n")
     );
     Err(Status {
         details: json!({"causes": causes}),

@@ -1,4 +1,4 @@
-//! The variable `authorizer` of policies: what whoever asks may do.
+//! The variable `authorizer` of policies: the rights of the user of a request.
 
 use crate::access::Access;
 use crate::review;
@@ -37,7 +37,7 @@ fn environment() -> Result<Env, String> {
     Ok(env)
 }
 
-/// What policies are compiled for.
+/// The environment for which policies are compiled.
 pub(crate) fn env() -> Result<Arc<Env>, String> {
     ENVIRONMENT.clone()
 }
@@ -73,32 +73,32 @@ impl Authorizer {
     }
 }
 
-fn group(own: &Authorizer, name: &CelString<'_>) -> Authorizer {
-    own.with("group", name)
+fn group(this: &Authorizer, name: &CelString<'_>) -> Authorizer {
+    this.with("group", name)
 }
 
-fn resource(own: &Authorizer, name: &CelString<'_>) -> Authorizer {
-    own.with("resource", name)
+fn resource(this: &Authorizer, name: &CelString<'_>) -> Authorizer {
+    this.with("resource", name)
 }
 
-fn namespace(own: &Authorizer, name: &CelString<'_>) -> Authorizer {
-    own.with("namespace", name)
+fn namespace(this: &Authorizer, name: &CelString<'_>) -> Authorizer {
+    this.with("namespace", name)
 }
 
-fn name(own: &Authorizer, name: &CelString<'_>) -> Authorizer {
-    own.with("name", name)
+fn name(this: &Authorizer, name: &CelString<'_>) -> Authorizer {
+    this.with("name", name)
 }
 
-fn check(own: &Authorizer, verb: &CelString<'_>) -> Authorizer {
-    own.with("verb", verb)
+fn check(this: &Authorizer, verb: &CelString<'_>) -> Authorizer {
+    this.with("verb", verb)
 }
 
-fn allowed(own: &Authorizer) -> CelBool {
+fn allowed(this: &Authorizer) -> CelBool {
     let covers = |rules: &Option<Value>| match rules {
-        Some(rules) => review::covers(rules, &own.asked),
+        Some(rules) => review::covers(rules, &this.asked),
         None => true,
     };
-    own.rules.iter().any(covers).into()
+    this.rules.iter().any(covers).into()
 }
 
 impl Val for Authorizer {

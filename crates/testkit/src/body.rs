@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// JSON as Go writes it, which escapes what HTML and JavaScript would misread: `<` takes six bytes.
+/// JSON as Go writes it. Characters that HTML and JavaScript would misread are escaped: `<` takes six bytes.
 pub(crate) fn encoded(value: &Value) -> String {
     const ESCAPED: [(char, &str); 5] = [
         ('<', "\\u003c"),
@@ -30,13 +30,13 @@ pub(crate) fn encoded(value: &Value) -> String {
 #[error("cut on command")]
 pub(crate) struct Cut;
 
-/// What a task sends; an error cuts the connection.
+/// Parts that a task sends; an error cuts the connection.
 pub(crate) type Lines = mpsc::Sender<Result<Bytes, Cut>>;
 
 #[derive(Debug)]
 pub(crate) struct Streamed {
     lines: mpsc::Receiver<Result<Bytes, Cut>>,
-    /// That the connection is to be cut once what was sent before is out.
+    /// Cuts the connection once the parts sent before are written.
     cut: Option<Cut>,
 }
 
@@ -64,7 +64,7 @@ impl Body for Streamed {
         }
         match self.lines.poll_recv(context) {
             Poll::Ready(Some(Err(cut))) => {
-                // The server writes out what it has when it has to wait for more.
+                // The server flushes its buffer when it has to wait for more.
                 self.cut = Some(cut);
                 context.waker().wake_by_ref();
                 Poll::Pending

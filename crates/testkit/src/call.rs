@@ -6,7 +6,7 @@ use crate::store::Key;
 use hyper::Method;
 use std::collections::BTreeMap;
 
-/// What is asked of which objects.
+/// A request: the verb and the objects.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
@@ -19,13 +19,13 @@ pub struct Call {
     pub name: String,
     /// Empty for the object itself.
     pub subresource: String,
-    /// What a proxy is asked for, empty for anything else: `/stats/summary`.
+    /// The path of a request to a proxy, for example `/stats/summary`; empty for any other request.
     pub below: String,
     /// The query, decoded.
     pub options: BTreeMap<String, String>,
     /// Who owns the fields that are written.
     pub manager: String,
-    /// Of the body; it tells the kind of a patch.
+    /// The content type of the body, which is the kind of a patch.
     pub content_type: String,
 }
 

@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What a test may set while the server runs.
+/// Settings that a test may change while the server runs.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Whether a watch may ask for the objects that are there; older servers refuse.
     pub streaming_lists: bool,
     /// Whether the server may be asked so but its etcd is too old to answer.
     pub old_etcd: bool,
-    /// Kinds by what they are stored as (their plural, but `podgroups.scheduling.volcano.sh`) that the server does not have, because it is older.
+    /// Kinds that an older server does not have, by their storage name (the plural, but `podgroups.scheduling.volcano.sh`).
     pub unknown_kinds: Vec<&'static str>,
     /// How often a quiet watch that wants bookmarks gets one.
     pub bookmark_interval: Duration,
@@ -43,7 +43,7 @@ impl Default for Settings {
     }
 }
 
-/// Whoever answers behind the API server, as a kubelet does for `nodes/proxy`.
+/// A server behind the API server, as the kubelet is for `nodes/proxy`.
 pub(crate) trait Proxied: std::fmt::Debug + Send + Sync {
     /// The status code and the answer at this path.
     fn found(&self, path: &str) -> (u16, Value);
@@ -57,9 +57,9 @@ pub(crate) struct Cluster {
     faults: Mutex<Vec<Fault>>,
     programs: Mutex<Programs>,
     log: Mutex<(Vec<Entry>, Counters)>,
-    /// What answers `nodes/proxy`, by the node's name.
+    /// The servers behind `nodes/proxy`, by the node's name.
     kubelets: Mutex<BTreeMap<String, Weak<dyn Proxied>>>,
-    /// Counts changes and requests, for whoever waits for one.
+    /// Counts changes and requests, so that tests can wait for one.
     stirred: watch::Sender<u64>,
     /// Counts the commands to cut watches.
     pub(crate) cuts: watch::Sender<u64>,
@@ -112,7 +112,7 @@ impl Cluster {
         lock(&self.kubelets).insert(node.to_owned(), kubelet);
     }
 
-    /// What the node's kubelet answers. The API server asks it by credentials of its own.
+    /// The answer of the node's kubelet. The API server uses its own credentials there.
     fn forward(&self, call: &Call) -> Result<(u16, Value), Status> {
         let kubelet = lock(&self.kubelets).get(&call.name).and_then(Weak::upgrade);
         let kubelet = kubelet.ok_or_else(|| Status::unreachable(&call.name))?;
@@ -153,7 +153,7 @@ impl Cluster {
         self.answer_if(call, body, |_, _| Ok(()))
     }
 
-    /// The same for somebody whom policies bind: they see what would become of the object, and may refuse it.
+    /// The same with admission policies, which see the object as it would be stored and may refuse it.
     pub(crate) fn answer_to(
         &self,
         user: &User,

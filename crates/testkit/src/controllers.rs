@@ -1,4 +1,4 @@
-//! The few controllers of a cluster that answer to what an agent on a node does.
+//! The few controllers of a cluster that react to the writes of a node agent.
 
 use crate::ApiServer;
 use crate::actor::Actor;
@@ -133,7 +133,7 @@ fn replicate(actor: &Actor, set: &Value) {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]});
         let _ = actor.create(pod);
     }
-    // The youngest goes first.
+    // The youngest is deleted first.
     pods.sort_by_key(|pod| pod["metadata"]["uid"].to_string());
     for pod in pods.iter().skip(wanted) {
         let _ = actor.delete("pods", &at(pod), Value::Null);

@@ -1,4 +1,4 @@
-//! What a server fills in when an object is made.
+//! The fields that a server sets when an object is created.
 
 use crate::resource::Resource;
 use crate::store::{Key, Store};
@@ -28,7 +28,7 @@ fn default(object: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// Only what evictd or kubectl reads.
+/// Only fields that evictd or kubectl reads.
 pub(crate) fn fill(store: &Store, resource: &Resource, object: &mut Value) {
     match resource.kind {
         "Pod" => pod(store, object),
@@ -41,7 +41,7 @@ pub(crate) fn fill(store: &Store, resource: &Resource, object: &mut Value) {
             let condition = json!({"type": "Established", "status": "True"});
             object["status"] = json!({"conditions": [condition]});
         }
-        // What its controller writes starts empty, so that it shows as not yet processed.
+        // The status starts empty, so that the object shows as not yet processed.
         "PodDisruptionBudget" => {
             object["status"] = json!({
                 "observedGeneration": 0, "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0,
@@ -83,7 +83,7 @@ fn pod(store: &Store, pod: &mut Value) {
     pod["status"] = json!({"phase": "Pending", "qosClass": class});
 }
 
-/// Its QoS class by what its containers ask of CPU and memory, written the same in requests and limits.
+/// Its QoS class, by the requests and limits of its containers for CPU and memory.
 fn quality(spec: &Value) -> &'static str {
     let containers = ["containers", "initContainers"].map(|list| spec[list].as_array());
     let containers: Vec<&Value> = containers.into_iter().flatten().flatten().collect();

@@ -1,4 +1,4 @@
-//! Deletion: at once, after a grace that a kubelet ends, or when the last finalizer is gone.
+//! Deletion: at once, after a grace period that a kubelet ends, or with the last finalizer.
 
 use crate::call::Call;
 use crate::status::Status;
@@ -38,6 +38,7 @@ pub(crate) fn delete(
         metadata["deletionTimestamp"] = time(now.saturating_add(seconds).unwrap_or(now));
         metadata["deletionGracePeriodSeconds"] = grace.into();
     }
+    // Watches see the deletion timestamp as a change of its own before the object vanishes.
     if !dry && object != existing(store, call)? {
         object = Value::clone(&store.commit(call.key(), Some(object)));
     }
@@ -118,6 +119,6 @@ fn grace(call: &Call, object: &Value, asked: Option<u64>) -> u64 {
     if ended || !placed {
         return 0;
     }
-    let own = object["spec"]["terminationGracePeriodSeconds"].as_u64();
-    asked.or(own).unwrap_or(30)
+    let in_spec = object["spec"]["terminationGracePeriodSeconds"].as_u64();
+    asked.or(in_spec).unwrap_or(30)
 }

@@ -1,4 +1,4 @@
-//! What kubectl and others ask first: which versions, groups and kinds there are.
+//! Discovery: the versions, groups and kinds that clients such as kubectl request first.
 
 use crate::resource::{RESOURCES, Resource};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// The version that the server says it is.
 const VERSION: (&str, &str) = ("1", "36");
 
-/// `None` where there is nothing. `unknown_kinds`: kinds by what they are stored as that are left out.
+/// `None` for an unknown path. `unknown_kinds` are left out, by their storage names.
 pub(crate) fn answer(path: &str, unknown_kinds: &[&str]) -> Option<Value> {
     match path
         .trim_matches('/')
@@ -49,8 +49,8 @@ fn groups() -> Vec<&'static str> {
 }
 
 fn group(name: &str) -> Value {
-    let own = RESOURCES.iter().filter(|resource| resource.group == name);
-    let mut versions: Vec<_> = own.map(|resource| resource.version).collect();
+    let resources = RESOURCES.iter().filter(|resource| resource.group == name);
+    let mut versions: Vec<_> = resources.map(|resource| resource.version).collect();
     // `v1` is before its betas.
     versions.sort_unstable();
     versions.dedup();

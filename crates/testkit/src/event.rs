@@ -33,7 +33,7 @@ pub(crate) fn kept(mut object: Value, resource: &Resource) -> Value {
     object
 }
 
-/// Whether one of `events.k8s.io` says what that group asks of a new event; why not else.
+/// Checks the fields that `events.k8s.io` requires of a new event.
 pub(crate) fn check(object: &Value, resource: &Resource) -> Result<(), String> {
     if resource.group != "events.k8s.io" {
         return Ok(());

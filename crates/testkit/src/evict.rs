@@ -57,7 +57,7 @@ pub(crate) fn evict(
     Ok(done)
 }
 
-/// It has ended, has not begun, or goes already.
+/// Whether it has ended, has not started, or is being deleted already.
 fn needs_no_budget(pod: &Value) -> bool {
     let phase = pod["status"]["phase"].as_str();
     matches!(phase, Some("Succeeded" | "Failed" | "Pending"))
@@ -91,6 +91,7 @@ fn charge(store: &mut Store, call: &Call, pod: &Value, now: Timestamp) -> Result
         return Ok(());
     }
     let name = &key.name;
+    // Until its controller has seen the budget, its figures may belong to an older spec.
     if number("observedGeneration") < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
         let cause = format!("The disruption budget {name} is still being processed by the server.");
         return Err(refused(&cause, Some(STILL_PROCESSED)));
@@ -119,7 +120,7 @@ fn refused(cause: &str, retry_after: Option<u32>) -> Status {
     }
 }
 
-/// Says on the pod why it goes.
+/// Adds the condition with the reason of the eviction.
 fn mark(store: &mut Store, call: &Call, pod: &Value, now: Timestamp) -> Result<(), Status> {
     let mut marked = pod.clone();
     let reason = ("EvictionByEvictionAPI", "Eviction API: evicting");

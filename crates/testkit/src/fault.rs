@@ -1,10 +1,10 @@
-//! What goes wrong on command.
+//! Faults that a test injects.
 
 use crate::call::Call;
 use crate::status::Status;
 use std::time::Duration;
 
-/// One thing that goes wrong, for some requests, some number of times.
+/// A fault for some requests, some number of times.
 ///
 /// ```
 /// use evictd_testkit::Fault;
@@ -42,7 +42,7 @@ impl Fault {
         Self::new(Effect::Delay(by))
     }
 
-    /// The server answers with this code instead of doing what it was asked.
+    /// The server answers with this code and does nothing else.
     pub fn answer(code: u16) -> Self {
         let (reason, message) = match code {
             401 => ("Unauthorized", "Unauthorized"),
@@ -116,7 +116,7 @@ impl Fault {
     }
 }
 
-/// What this request meets. Every fault that fits is used up by one.
+/// The faults of this request. Each fault that fits is used up by one.
 pub(crate) fn met(faults: &mut Vec<Fault>, call: Option<&Call>) -> Vec<Effect> {
     let mut effects = Vec::new();
     for fault in faults.iter_mut().filter(|fault| fault.meets(call)) {

@@ -151,7 +151,7 @@ fn position(list: &[Value], step: &str) -> Option<usize> {
         .position(|element| key.iter().all(|(name, value)| element[name] == *value))
 }
 
-/// What is at a path.
+/// The value at a path.
 pub(crate) fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter()
         .try_fold(object, |value, step| match step.strip_prefix("f:") {
@@ -162,7 +162,7 @@ pub(crate) fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
         })
 }
 
-/// Takes away what is at a path.
+/// Removes the value at a path.
 pub(crate) fn remove(object: &mut Value, path: &[String]) {
     let Some((step, rest)) = path.split_first() else {
         return;

@@ -1,16 +1,16 @@
 //! An API server and a kubelet of our own, for tests: real HTTP on the loopback, objects in memory, faults on command.
-//! [`cri`] has a container runtime that answers from memory, and a real one.
+//! [`cri`] has a container runtime that answers from memory, and a real one; [`objects`] has builders of objects.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use evictd_testkit::{ApiServer, Controllers, Fault, Imagined, Kubelet};
+//! use evictd_testkit::{ApiServer, Controllers, Fault, FakeRuntime, Kubelet};
 //! use std::time::Duration;
 //!
 //! let api = ApiServer::start()?;
 //! // Ten seconds of this kubelet last 100 ms; it makes its node.
-//! let kubelet = Kubelet::start(&api, "one", Duration::from_millis(10), Imagined::default())?;
+//! let kubelet = Kubelet::start(&api, "one", Duration::from_millis(10), FakeRuntime::default())?;
 //! let controllers = Controllers::start(&api)?;
-//! // What a test does and looks at without HTTP; `admin.wait` waits for a condition.
+//! // A client without HTTP for the test itself; `admin.wait` waits for a condition.
 //! let admin = api.actor("test");
 //! admin.create(serde_json::json!({
 //!     "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
@@ -42,7 +42,6 @@ mod event;
 mod evict;
 mod fault;
 mod fields;
-mod ground;
 mod kubelet;
 mod log;
 mod patch;
@@ -56,6 +55,7 @@ mod select;
 mod server;
 mod status;
 mod store;
+mod suite_cluster;
 pub mod testing;
 mod time;
 mod tls;
@@ -64,15 +64,17 @@ mod webhooks;
 mod worker;
 mod write;
 
+pub use evictd_test_objects as objects;
+
 pub use actor::Actor;
 pub use api_server::ApiServer;
 pub use call::Call;
 pub use cluster::Settings;
 pub use controllers::Controllers;
 pub use fault::Fault;
-pub use ground::Ground;
-pub use kubelet::{CriContainers, Driver, Exits, Imagined, KILLED, Kubelet, Processes, Runtime};
+pub use kubelet::{CriContainers, Driver, Exits, FakeRuntime, KILLED, Kubelet, Processes, Runtime};
 pub use log::{Counters, Entry};
 pub use resource::Resource;
 pub use status::Status;
+pub use suite_cluster::SuiteCluster;
 pub use tls::{Authority, Identity, TlsProxy};

@@ -1,4 +1,4 @@
-//! What was asked of the server.
+//! The requests to the server.
 
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ pub struct Entry {
     pub status: u16,
     /// The header `User-Agent`.
     pub user_agent: String,
-    /// Who asked, as its token tells.
+    /// The user of the request's token.
     pub user: String,
     /// Bytes of the request, its head included.
     pub asked: u64,
@@ -29,7 +29,7 @@ pub struct Entry {
     pub answered: u64,
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests, whatever their answer.

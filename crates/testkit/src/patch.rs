@@ -19,7 +19,7 @@ const KEYS: [(&str, &[&str]); 12] = [
     ("addresses", &["type"]),
 ];
 
-/// By which keys the elements of this list are told apart.
+/// The keys that distinguish the elements of this list.
 pub(crate) fn keys(list: &str) -> Option<&'static [&'static str]> {
     KEYS.iter()
         .find(|(name, _)| *name == list)
@@ -47,7 +47,7 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// RFC 6902, but that what is not there passes a test for null, as the API server's own library has it.
+/// RFC 6902, except that a missing field passes a test for null, as in the library of the real API server.
 pub(crate) fn json(target: &mut Value, mut patch: Value) -> Result<(), Status> {
     if let Some(operations) = patch.as_array_mut() {
         operations.retain(|one| {

@@ -1,6 +1,6 @@
 //! Validating admission policies: those that are stored and bound are enforced, by their own CEL.
 //!
-//! A policy that asks for more than is understood here denies, and says what that is: none is ever half enforced.
+//! A policy with a field that is not implemented here denies and names the field, so that no policy is enforced in part.
 
 use crate::access::{Access, User};
 use crate::authorizer;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What of a policy's `spec` is understood, with `failurePolicy: Fail`.
+/// The implemented part of a policy's `spec`, with `failurePolicy: Fail`.
 const UNDERSTOOD: [&str; 5] = [
     "paramKind",
     "matchConstraints",
@@ -38,7 +38,7 @@ pub(crate) struct Review<'a> {
     pub(crate) user: &'a User,
     pub(crate) access: &'a Access,
     pub(crate) call: &'a Call,
-    /// As it would be; null where it would be gone.
+    /// The object as it would be stored; null if it would be deleted.
     pub(crate) object: &'a Value,
     /// As it is; null where there is none.
     pub(crate) old: &'a Value,
@@ -54,7 +54,7 @@ impl Review<'_> {
         }
     }
 
-    /// The variable `request`; what is empty is absent, as on a real server.
+    /// The variable `request`. Empty fields are absent, as on a real server.
     fn request(&self) -> Value {
         let (call, resource) = (self.call, self.call.resource);
         let mut request = json!({
@@ -238,13 +238,13 @@ impl<'a> Asked<'a> {
     }
 
     fn denial(&mut self, validation: &Value) -> Denial {
-        let told = match self.evaluate(text(&validation["messageExpression"])) {
-            Ok(Cel::String(told)) => told.to_string(),
+        let message = match self.evaluate(text(&validation["messageExpression"])) {
+            Ok(Cel::String(message)) => message.to_string(),
             _ => text(&validation["message"]).to_owned(),
         };
-        let why = match told.as_str() {
+        let why = match message.as_str() {
             "" => format!("failed expression: {}", text(&validation["expression"])),
-            told => told.to_owned(),
+            message => message.to_owned(),
         };
         let reason = if validation["reason"] == "Forbidden" {
             "Forbidden"

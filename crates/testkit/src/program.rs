@@ -1,4 +1,4 @@
-//! Programs as their users run them: to the end, with something on standard input, and what they said.
+//! Runs programs as their users do: to the end, with standard input, and with their output.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
@@ -27,15 +27,15 @@ pub fn try_run(command: &mut Command, input: impl AsRef<[u8]>) -> io::Result<Out
     let mut stdin = child.stdin.take().unwrap();
     let input = input.as_ref();
     thread::scope(|scope| {
-        // A program that refuses early closes its end; what it said tells more than the broken pipe.
+        // A program that fails early closes its input. Its output says more than the broken pipe.
         scope.spawn(move || stdin.write_all(input));
         child.wait_with_output()
     })
 }
 
 /// Another program of the workspace: it is built beside the one at `own`, where its package's tests are built along.
-pub fn beside(own: &str, name: &str) -> PathBuf {
-    let path = Path::new(own).with_file_name(name);
+pub fn beside(program: &str, name: &str) -> PathBuf {
+    let path = Path::new(program).with_file_name(name);
     let path_shown = path.display();
     assert!(
         path.exists(),
@@ -44,17 +44,17 @@ pub fn beside(own: &str, name: &str) -> PathBuf {
     path
 }
 
-/// What it wrote to standard output.
+/// Its standard output.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What it wrote to standard error.
+/// Its standard error.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What it wrote to standard output where it ended well; else a panic shows what it said.
+/// Its standard output if it succeeded; otherwise a panic shows all of its output.
 pub fn page(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     stdout(output)
@@ -65,7 +65,7 @@ pub fn answer(output: &Output) -> Value {
     serde_json::from_str(&page(output)).unwrap()
 }
 
-/// What it wrote to standard error where it ended with this exit code.
+/// Its standard error if it ended with this exit code.
 pub fn refusal(output: &Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     stderr(output)

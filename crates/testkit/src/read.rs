@@ -16,7 +16,7 @@ pub(crate) fn get(store: &Store, call: &Call) -> Result<Value, Status> {
     Ok(event::shown(object, call.resource))
 }
 
-/// What of the objects is asked for.
+/// The form in which objects are requested.
 pub(crate) fn selection(call: &Call) -> Result<Selection, Status> {
     let mut fields = call.option("fieldSelector").to_owned();
     if call.verb == "watch" && !call.name.is_empty() {

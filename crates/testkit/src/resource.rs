@@ -9,13 +9,13 @@ pub struct Resource {
     pub version: &'static str,
     /// As in a path: `pods`.
     pub plural: &'static str,
-    /// What its objects are kept as: the plural, or the qualified one where another group has objects of that plural.
+    /// Its storage name: the plural, qualified by the group if another group has the same plural.
     pub stored: &'static str,
     /// As in an object: `Pod`.
     pub kind: &'static str,
     /// Whether its objects live in a namespace.
     pub namespaced: bool,
-    /// What kubectl also takes.
+    /// Its short names for kubectl.
     pub short: &'static [&'static str],
     /// Paths below an object, `status` among them where status is written apart from the rest.
     pub subresources: &'static [&'static str],
@@ -218,7 +218,7 @@ pub(crate) static RESOURCES: [Resource; 42] = [
         &[],
         &[],
     ),
-    // The server goes by none of them: it has the kinds below, whatever is defined.
+    // The server ignores definitions: it always has the kinds below.
     cluster_wide(
         "apiextensions.k8s.io",
         "customresourcedefinitions",

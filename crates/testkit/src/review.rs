@@ -1,4 +1,4 @@
-//! Reviews: whose token it is, and what somebody may do. Nothing is kept of them.
+//! Reviews of tokens and of access. They are not stored.
 
 use crate::access::Access;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn subject(access: &Access, spec: &Value) -> Value {
     }
 }
 
-/// Whether one of these rules, as a `ClusterRole` holds them, lets through what the review asks for.
+/// Whether one of these rules of a `ClusterRole` allows the request of the review.
 pub(crate) fn covers(rules: &Value, spec: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let listed = |list: &Value, wanted: &str| {

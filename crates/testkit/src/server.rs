@@ -29,7 +29,7 @@ type Body = BoxBody<Bytes, Cut>;
 /// Whether the server is up, and where to say that it is so.
 pub(crate) type Orders = mpsc::UnboundedReceiver<(bool, std::sync::mpsc::Sender<()>)>;
 
-/// Serves until nobody can order anything more. While it is down its port refuses connections, and none is left.
+/// Serves until the sender of orders is dropped. While it is down its port refuses connections and has none open.
 pub(crate) async fn serve(
     cluster: Arc<Cluster>,
     address: SocketAddr,
@@ -40,6 +40,7 @@ pub(crate) async fn serve(
     loop {
         let order = match listening.take() {
             Some(listener) => tokio::select! {
+                // An order drops this branch, and with it the listener and every open connection.
                 () = accept(&cluster, listener) => continue,
                 order = orders.recv() => order,
             },
@@ -96,6 +97,7 @@ fn call(request: &Request<Incoming>) -> Option<Call> {
         uri.query().unwrap_or_default(),
     )?;
     let agent = text(request, &header::USER_AGENT);
+    // A real server derives the field manager from the user agent in the same way.
     let manager = agent.split('/').next().unwrap_or_default().to_owned();
     let kind = text(request, &header::CONTENT_TYPE);
     Some(Call {
@@ -109,7 +111,7 @@ fn call(request: &Request<Incoming>) -> Option<Call> {
     })
 }
 
-/// What goes wrong with one answer.
+/// The fault of one answer.
 #[derive(Default)]
 struct Met {
     refused: Option<Status>,
@@ -148,16 +150,18 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
         asked: length(&request),
         answered: 0,
     };
+    // Faults come after authentication, so that a test can tell a refused client from an injected answer.
     let effects = fault::met(&mut cluster.faults(), call.as_ref());
     let met = meet(effects).await;
     let unknown_kinds = cluster.settings().unknown_kinds.clone();
     let is_unknown = |call: &Call| unknown_kinds.contains(&call.resource.stored);
     let answered = match (allowed.and(met.refused.map_or(Ok(()), Err)), &call) {
         (Err(status), _) => Err(status),
-        // Whoever has no right to a kind is not told that there is none.
+        // A client without the right to a kind must not learn whether the kind exists.
         (Ok(()), Some(call)) if is_unknown(call) => Err(Status::no_such_path()),
         (Ok(()), Some(call)) if call.verb == "watch" => match Watch::new(&cluster, call, met.cut) {
             Ok(watch) => {
+                // The log has a watch from its beginning, because it may never end.
                 entry.status = 200;
                 cluster.logged(entry);
                 return Ok(streamed(cluster, watch));
@@ -186,6 +190,7 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
             json!({"metadata": {"name": 7}, "spec": "garbage", "status": []}),
         );
     }
+    // The client of a cut answer may not have received the code.
     entry.status = if met.cut.is_some() { 0 } else { code };
     if metadata_only && code < 300 {
         keep_metadata(&mut object);

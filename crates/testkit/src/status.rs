@@ -1,4 +1,4 @@
-//! What a request is refused with: a `Status` object, worded as a real API server words it.
+//! The answer to a refused request: a `Status` object in the words of a real API server.
 
 use crate::resource::Resource;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub struct Status {
     pub details: Value,
     /// Sent as the header `Retry-After`, in seconds.
     pub retry_after: Option<u32>,
-    /// Where a list whose token is too old goes on, with what there is by now.
+    /// The token with which a list continues, from the present objects, after its own has expired.
     pub continue_at: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl Status {
         Self::new(409, "AlreadyExists", message).about(resource, name)
     }
 
-    /// 409: it is not what the request thinks.
+    /// 409: the object has another UID or version than the request names.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} \"{name}\": {why}",
@@ -110,7 +110,7 @@ impl Status {
         Self::new(403, "Forbidden", message).about(resource, name)
     }
 
-    /// 410: that version is gone.
+    /// 410: that version is no longer remembered.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Changes that are remembered; watches that are further behind are told 410.
+/// Changes that are remembered; watches that are further behind get 410.
 const REMEMBERED: usize = 20_000;
 
 /// Where an object is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) stored: &'static str,
-    /// Empty for what has none.
+    /// Empty for objects without a namespace.
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// What a watch of this selection sees of it. An object that is selected no more looks deleted.
+    /// The event of this change for a watch of this selection. An object that is no longer selected looks deleted.
     pub(crate) fn seen(&self, selection: &Selection) -> Option<(&'static str, Arc<Value>)> {
         let was = self
             .before
@@ -125,7 +125,7 @@ impl Store {
         objects
     }
 
-    /// Sets or, with `None`, removes an object. What comes back has its new version.
+    /// Sets or, with `None`, removes an object. Returns it with its new version.
     pub(crate) fn commit(&mut self, key: Key, object: Option<Value>) -> Arc<Value> {
         self.version += 1;
         let before = self.objects.get(&key).map(Arc::clone);

@@ -1,4 +1,4 @@
-//! What tests share.
+//! Helpers that tests share.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Says on stderr that this test cannot run here, past the test harness, which hides what a passing test prints.
+/// Reports on stderr that this test cannot run here. It bypasses the test harness, which hides the output of a passing test.
 pub fn left_out(name: &str, why: impl std::fmt::Display) {
     // In one piece, since other tests write there too.
     let line = format!("LEFT OUT {name}: {why}\n");
@@ -32,7 +32,7 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Runs `test` with a tmpfs mounted at `at`, which nobody else sees and which goes with its thread.
+/// Runs `test` with a tmpfs mounted at `at` in a mount namespace of its own thread, with which the tmpfs ends.
 pub fn with_tmpfs(
     name: &str,
     at: PathBuf,

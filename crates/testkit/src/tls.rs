@@ -1,4 +1,4 @@
-//! TLS before a server of plain HTTP, and who vouches for whom.
+//! TLS in front of a server of plain HTTP, and certificate authorities.
 
 use crate::connections;
 use crate::worker::Worker;
@@ -26,7 +26,7 @@ pub struct Identity {
     key: Vec<u8>,
 }
 
-/// Takes TLS connections and hands on what they bring; dropped, it ends.
+/// Accepts TLS connections and forwards their bytes until it is dropped.
 #[derive(Debug)]
 pub struct TlsProxy {
     address: SocketAddr,
@@ -34,7 +34,7 @@ pub struct TlsProxy {
 }
 
 impl Authority {
-    /// One of this name that nobody knows yet.
+    /// A new authority of this name.
     pub fn new(name: &str) -> io::Result<Self> {
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let mut params = CertificateParams::default();

@@ -1,4 +1,4 @@
-//! Watches: what is there, if asked for, and then every change.
+//! Watches: the objects that exist, if requested, and then every change.
 
 use crate::body::{self, Cut, Lines};
 use crate::call::Call;
@@ -56,7 +56,7 @@ impl Watch {
                     .number("timeoutSeconds")?
                     .map_or(LONGEST, Duration::from_secs),
         };
-        // Without a version a watch begins with what is there.
+        // Without a version a watch begins with the objects that exist.
         if streaming || (asked == 0 && call.option("sendInitialEvents") != "false") {
             for (_, object) in store.list(watch.resource.stored, &watch.namespace) {
                 if watch.selection.matches(object) {
@@ -64,6 +64,7 @@ impl Watch {
                 }
             }
         }
+        // This bookmark ends the initial list of a streaming client.
         if streaming && bookmarks {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             watch.first.push(watch.bookmark(&annotations));
@@ -87,7 +88,7 @@ impl Watch {
         encoded("BOOKMARK", &object)
     }
 
-    /// What has happened since the last call; `Err` holds the last line of a watch that is too far behind.
+    /// The changes since the last call; `Err` holds the last line of a watch that is too far behind.
     fn news(&mut self, cluster: &Cluster) -> Result<Vec<Bytes>, Bytes> {
         let store = cluster.store();
         let Some(changes) = store.since(self.version) else {
@@ -103,6 +104,7 @@ impl Watch {
             let key = &change.key;
             let here = self.namespace.is_empty() || self.namespace == key.namespace;
             if key.stored == self.resource.stored && here {
+                // A change of labels may move the object into or out of the selection.
                 let seen = change.seen(&self.selection);
                 lines.extend(seen.map(|(kind, object)| self.line(kind, &object)));
             }
@@ -111,7 +113,7 @@ impl Watch {
         Ok(lines)
     }
 
-    /// Sends until the watch's time is over, the receiver is gone, or watches are cut.
+    /// Sends until the watch's time is over, the receiver is dropped, or watches are cut.
     pub(crate) async fn run(mut self, cluster: &Cluster, lines: &Lines) {
         let mut stirred = cluster.stirred();
         let mut cuts = cluster.cuts.subscribe();
@@ -123,6 +125,7 @@ impl Watch {
                 if lines.send(Ok(line)).await.is_err() {
                     return;
                 }
+                // Only whole lines are cut off, so that the client fails on the connection and not on half an event.
                 self.cut = self.cut.map(|left| left.saturating_sub(length));
                 if self.cut == Some(0) {
                     let _ = lines.send(Err(Cut)).await;

@@ -36,7 +36,7 @@ const KINDS: [&str; 2] = [
 /// How long a webhook may take that does not say so, in seconds.
 const TIMEOUT: u64 = 10;
 
-/// What becomes of the body of a request: an object that is about to be made is shown to every webhook that is about it.
+/// The body of a request after admission: every webhook for its kind reviews an object that is to be created.
 pub(crate) async fn admit(
     cluster: &Cluster,
     user: &User,
@@ -181,7 +181,7 @@ fn denied(name: &str, status: &Value) -> Status {
     let message = status["message"].as_str().unwrap_or_default();
     let why = match message {
         "" => " without explanation".to_owned(),
-        told => format!(": {told}"),
+        message => format!(": {message}"),
     };
     let message = format!("admission webhook \"{name}\" denied the request{why}");
     Status::new(code.unwrap_or(400).max(400), "", message)

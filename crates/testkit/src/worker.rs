@@ -41,7 +41,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell but that it panicked, which it has told on stderr.
+            // The only error is a panic, and its message is on stderr already.
             let _ = thread.join();
         }
     }

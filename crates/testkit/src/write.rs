@@ -1,4 +1,4 @@
-//! Create, update and patch: what may be written, and what the server adds.
+//! Create, update and patch: validation of writes, and the fields that the server adds.
 
 use crate::apply::APPLY;
 use crate::call::Call;
@@ -9,7 +9,7 @@ use crate::{apply, defaults, event, patch};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What can be written must be an object with metadata.
+/// A written object must have metadata.
 fn checked(mut object: Value, call: &Call) -> Result<Value, Status> {
     let resource = call.resource;
     if !object.is_object() || !(object["metadata"].is_null() || object["metadata"].is_object()) {
@@ -57,6 +57,7 @@ pub(crate) fn create(
             let why = "metadata.name: Required value: name or generateName is required";
             return Err(Status::invalid(resource, "", why));
         };
+        // The version makes the name unique and the same in each run of a test.
         metadata["name"] = format!("{prefix}{version:05x}").into();
     }
     let name = metadata["name"].as_str().unwrap_or_default().to_owned();
@@ -97,6 +98,7 @@ pub(crate) fn create(
     if call.content_type != APPLY {
         apply::record(call, &Value::Null, &mut object, now);
     }
+    // A real server drops the status of a new custom object, which has a subresource for it.
     if resource.is_custom() && resource.has_status() {
         object.as_object_mut().map(|fields| fields.remove("status"));
     }
@@ -122,6 +124,7 @@ pub(crate) fn update(
     let object = checked(object, call)?;
     let old = existing(store, call)?;
     let version = object["metadata"]["resourceVersion"].as_str();
+    // Two candidates must not both win an election by an update without a version.
     if call.resource.plural == "leases" && version.is_none_or(str::is_empty) {
         let why = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
         return Err(Status::invalid(call.resource, &call.name, why));
@@ -140,6 +143,7 @@ pub(crate) fn patch(
     }
     let old = existing(store, call)?;
     let mut object = event::shown(&old, call.resource);
+    // A patch without a version applies to whatever version is stored; a JSON patch may test it.
     let shown_version = object["metadata"]["resourceVersion"].take();
     match call.content_type.as_str() {
         "application/merge-patch+json" => patch::merge(&mut object, &patch),
@@ -159,7 +163,7 @@ pub(crate) fn patch(
     put(store, call, &old, checked(object, call)?, now)
 }
 
-/// What is not there is made, unless only its status is applied.
+/// A missing object is created, unless only its status is applied.
 fn apply(store: &mut Store, call: &Call, config: Value, now: Timestamp) -> Result<Value, Status> {
     let mut config = checked(config, call)?;
     let metadata = config["metadata"].as_object_mut();
@@ -173,6 +177,7 @@ fn apply(store: &mut Store, call: &Call, config: Value, now: Timestamp) -> Resul
     }
     let old = existing(store, call)?;
     let mut new = apply::apply(call, &old, &config, now)?;
+    // An apply without a version never conflicts with a concurrent write.
     let known = if version.is_null() {
         old["metadata"]["resourceVersion"].clone()
     } else {
@@ -219,12 +224,14 @@ pub(crate) fn put(
         return Err(Status::invalid(resource, &call.name, why));
     }
     keep_what_this_path_may_not_write(call, old, &mut new);
+    // A write without a change makes no new version and no event, as on a real server.
     if new == *old {
         return Ok(event::shown(old, resource));
     }
     if call.content_type != APPLY {
         apply::record(call, old, &mut new, now);
     }
+    // Controllers compare the generation with their observed one, so that status writes must not raise it.
     if new["spec"] != old["spec"] {
         let generation = old["metadata"]["generation"].as_u64().unwrap_or(0);
         new["metadata"]["generation"] = (generation + 1).into();
@@ -232,6 +239,7 @@ pub(crate) fn put(
     if call.asks("dryRun") {
         return Ok(event::shown(&new, resource));
     }
+    // Watches see the last change before the deletion, as two events.
     let finished = finished(&new);
     let kept = store.commit(call.key(), Some(new));
     if finished {
@@ -240,7 +248,7 @@ pub(crate) fn put(
     Ok(event::shown(&kept, resource))
 }
 
-/// Its deletion only waited for the last finalizer, and nobody has one any more.
+/// Whether its deletion waited only for the last finalizer, which is removed now.
 fn finished(object: &Value) -> bool {
     let metadata = &object["metadata"];
     let waits = metadata["deletionGracePeriodSeconds"].as_u64().unwrap_or(0) > 0;

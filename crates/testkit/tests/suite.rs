@@ -1,14 +1,14 @@
-//! What evictd relies on of a cluster. It runs against this crate, and unchanged against a real one; see [`Ground`].
+//! What evictd relies on of a cluster. It runs against this crate, and unchanged against a real one; see [`SuiteCluster`].
 //! What evictd itself does there is in the program's own suite of this name.
 //!
-//! [`Ground`]: evictd_testkit::Ground
+//! [`SuiteCluster`]: evictd_testkit::SuiteCluster
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "support/suite.rs"]
 mod support;
 
-use evictd_testkit::Imagined;
+use evictd_testkit::FakeRuntime;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -19,7 +19,7 @@ const NAME: &str = "sleeper";
 
 impl Suite {
     async fn of_sleeper(test: &str) -> Self {
-        let suite = Self::start(test, Imagined::deaf()).await;
+        let suite = Self::start(test, FakeRuntime::deaf()).await;
         suite.pod(NAME, "--hold 1Mi").await;
         suite
     }
@@ -58,9 +58,9 @@ async fn a_patch_of_status_with_an_annotation_ends_the_pod() {
 }
 
 #[tokio::test]
-async fn a_condition_of_our_own_stays_and_the_kubelets_does_not() {
+async fn a_custom_node_condition_stays_and_a_kubelets_condition_is_overwritten() {
     const BUILT_IN: &str = "node.kubernetes.io/memory-pressure";
-    let suite = Suite::start("conditions", Imagined::deaf()).await;
+    let suite = Suite::start("conditions", FakeRuntime::deaf()).await;
     let name = suite.ground.node().to_owned();
     let apply = async |conditions: Value| {
         let node = json!({

@@ -5,7 +5,7 @@ use crate::node::EVICTD;
 use crate::pages::{self, Outputs};
 use evictd_kernel::clock::Clock;
 use evictd_testkit::{
-    ApiServer, Authority, Fault, Imagined, Kubelet, Status, TlsProxy,
+    ApiServer, Authority, FakeRuntime, Fault, Kubelet, Status, TlsProxy,
     program::{self, page, refusal, stderr},
     testing::left_out,
 };
@@ -35,7 +35,7 @@ impl Cluster {
         let api = ApiServer::start().unwrap();
         node(&api, "one");
         let second = Duration::from_millis(100);
-        let kubelet = Kubelet::start(&api, "one", second, Imagined::default()).unwrap();
+        let kubelet = Kubelet::start(&api, "one", second, FakeRuntime::default()).unwrap();
         let mut cluster = Self {
             api,
             kubelet,

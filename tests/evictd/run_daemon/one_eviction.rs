@@ -7,7 +7,7 @@ use crate::pages::{self, Outputs};
 use crate::run_daemon;
 use evictd_kernel::clock::Clock;
 use evictd_pod::Quantity;
-use evictd_testkit::{Imagined, Kubelet};
+use evictd_testkit::{FakeRuntime, Kubelet};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::process::Command;
@@ -201,7 +201,7 @@ fn the_page_on_one_eviction_shows_real_output() {
     );
     daemon.eventually_knows(&["db", "hog", "web"]);
     let second = Duration::from_millis(100);
-    let asked = Kubelet::start(&cluster.api, "test", second, Imagined::default()).unwrap();
+    let asked = Kubelet::start(&cluster.api, "test", second, FakeRuntime::default()).unwrap();
     asked.set_summary(summary(&cluster, &daemon));
     daemon.eventually("the kubelet has reported its node", |_| {
         let node = cluster.admin.get("nodes", "test").unwrap();

@@ -95,6 +95,11 @@ impl Live {
         self.program = start(&self.kubeconfig, &self.log, &self.arguments);
     }
 
+    /// The most memory that the controllers held, in KiB.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        peak_memory(self.program.id())
+    }
+
     pub(crate) fn job(&self, name: &str) -> Value {
         let job = self.admin.get("jobs", &format!("default/{name}"));
         job.unwrap_or_default()
@@ -196,6 +201,14 @@ impl Live {
         });
         note
     }
+}
+
+/// The most memory that a process held, in KiB.
+pub(crate) fn peak_memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.unwrap().trim().trim_end_matches(" kB");
+    peak.parse().unwrap()
 }
 
 const GROUPS: &str = "podgroups.scheduling.volcano.sh";

@@ -19,6 +19,7 @@ mod ports;
 mod queues;
 mod reconcile;
 mod rights;
+mod scale;
 mod served;
 mod short;
 mod simulate;

@@ -2,22 +2,19 @@
 
 use crate::batch;
 use crate::cluster::{Cluster, file};
+use evictd_testkit::objects;
 use evictd_testkit::program::{self, answer, page, refusal, stderr};
 use serde_json::{Value, json};
 use std::process::Output;
 
 fn pod(name: &str, group: &str, cpu: &str, node: Option<&str>) -> Value {
-    let mut pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "annotations": {"scheduling.k8s.io/group-name": group}},
-        "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
-        "status": {"phase": "Pending"},
-    });
-    if let Some(node) = node {
-        pod["spec"]["nodeName"] = json!(node);
-        pod["status"]["phase"] = json!("Running");
+    let pod = objects::pod(name).annotation("scheduling.k8s.io/group-name", group);
+    let pod = pod.set("/spec/schedulerName", "volcano").cpu(cpu);
+    let pod = pod.set("/spec/containers/0/image", "i");
+    match node {
+        Some(node) => pod.on(node).set("/status/phase", "Running").json(),
+        None => pod.set("/status/phase", "Pending").json(),
     }
-    pod
 }
 
 fn group(name: &str, min: i32, phase: &str) -> Value {
@@ -29,10 +26,8 @@ fn group(name: &str, min: i32, phase: &str) -> Value {
 }
 
 fn node(name: &str, cordoned: bool) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"unschedulable": cordoned},
-        "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}},
-    })
+    let node = objects::node(name).cpu("8").memory("16Gi");
+    node.set("/spec/unschedulable", cordoned).json()
 }
 
 /// Two nodes, one of them cordoned, and a gang that fits only with both.

@@ -3,7 +3,7 @@
 use crate::support::{AT_MOST, Suite, client, create, found, has_condition};
 use evictd_testkit::program::beside;
 use evictd_testkit::testing::left_out;
-use evictd_testkit::{Exits, Ground, Imagined, Runtime};
+use evictd_testkit::{Exits, FakeRuntime, Runtime, SuiteCluster};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{
@@ -42,9 +42,9 @@ pub(crate) const ENDS: &[&str] = &["--version"];
 pub(crate) const FAILS: &[&str] = &["check-config", "/nowhere/at-all.yaml"];
 pub(crate) const STAYS: &[&str] = &["worker", "--alone", "--hold", "1Mi"];
 
-/// What evictd does by these arguments, only imagined.
+/// What evictd does by these arguments, by a fake runtime.
 #[derive(Debug, Default)]
-struct ByArguments(Imagined);
+struct ByArguments(FakeRuntime);
 
 impl Runtime for ByArguments {
     fn start(&mut self, pod: &Value, container: &Value, exits: &Exits) -> io::Result<String> {
@@ -132,7 +132,7 @@ impl Batch {
     /// On a node that offers so many pieces. `None`, having said so, where jobs of others are in the cluster.
     pub(crate) async fn start(test: &str, pieces: u32) -> Option<Self> {
         let turn = CLUSTER.lock().await;
-        let suite = Suite::start(test, ByArguments(Imagined::deaf())).await;
+        let suite = Suite::start(test, ByArguments(FakeRuntime::deaf())).await;
         let (name, client) = (suite.namespace.clone(), suite.client.clone());
         let job = kind("batch.volcano.sh", "v1alpha1", "Job");
         let definition = kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
@@ -206,7 +206,7 @@ impl Batch {
     /// The node offers so many pieces.
     async fn offer(&self, pieces: u32) {
         let mut offered = json!({ self.resource.as_str(): pieces.to_string() });
-        if !Ground::is_real() {
+        if !SuiteCluster::is_real() {
             // The testkit's kubelet does not say how large its node is.
             offered["pods"] = "110".into();
         }

@@ -1,5 +1,5 @@
 //! What jobs, queues and pod groups become in a cluster. It runs against the testkit, and unchanged against a real cluster;
-//! see [`evictd_testkit::Ground`]. Everything is in a namespace of its own, in queues of its own, for a scheduler of its own
+//! see [`evictd_testkit::SuiteCluster`]. Everything is in a namespace of its own, in queues of its own, for a scheduler of its own
 //! name, on a resource that only the test knows. Since controllers work for all jobs of a cluster, it leaves itself out where
 //! others have some.
 #![allow(

@@ -2,7 +2,7 @@
 
 use crate::ground::{Batch, STAYS};
 use crate::support::{AT_MOST, create};
-use evictd_testkit::Ground;
+use evictd_testkit::SuiteCluster;
 use evictd_testkit::testing::left_out;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
@@ -75,7 +75,7 @@ async fn jobs_get_defaults_and_are_refused_with_volcanos_words() {
             Err(error) if Instant::now() < deadline => {
                 assert!(error.contains("failed calling webhook"), "{error}");
             }
-            Err(error) if Ground::is_real() => {
+            Err(error) if SuiteCluster::is_real() => {
                 left_out(
                     "webhook",
                     format!("the API server does not reach it: {error}"),

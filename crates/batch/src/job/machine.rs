@@ -11,13 +11,14 @@ use super::request::Request;
 use super::round::{Round, Task};
 use super::step::{Next, Step};
 use super::termination;
+use super::waiting::Waiting;
 use crate::bus::{Action, Event};
 use crate::compat::{Compat, Difference};
 use crate::retries::Retries;
 use crate::wire::{Job, PodGroup, TaskPod};
 use evictd_pod::duration;
 use jiff::Timestamp;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a request is tried before the job is terminated (S6-016).
@@ -74,7 +75,7 @@ pub struct JobMachine {
     /// `None`: without end.
     most_tries: Option<u32>,
     info: JobInfo,
-    waiting: VecDeque<Request>,
+    waiting: Waiting<Request>,
     retries: Retries<Request>,
     reads: Retries<String>,
     /// Pods whose deletion was refused, by name.
@@ -114,7 +115,7 @@ impl JobMachine {
             compat,
             most_tries,
             info: JobInfo::default(),
-            waiting: VecDeque::new(),
+            waiting: Waiting::new(),
             retries: Retries::new(),
             reads: Retries::new(),
             deletions: Retries::new(),
@@ -271,10 +272,8 @@ impl JobMachine {
 
     /// One that waits already is not added again.
     fn ask(&mut self, request: Option<Request>) {
-        if let Some(request) = request
-            && !self.waiting.contains(&request)
-        {
-            self.waiting.push_back(request);
+        if let Some(request) = request {
+            self.waiting.push(request);
         }
     }
 
@@ -285,7 +284,7 @@ impl JobMachine {
             if let Some(delayed) = self.delays.due(now) {
                 let (request, action) = (delayed.request, delayed.action);
                 self.start(request, action, End::Delayed, now, lister, commands);
-            } else if let Some(request) = self.waiting.pop_front() {
+            } else if let Some(request) = self.waiting.pop() {
                 self.decide(request, now, lister, commands);
             } else if let Some(request) = self.retries.due(now) {
                 self.decide(request, now, lister, commands);

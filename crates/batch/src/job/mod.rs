@@ -45,6 +45,7 @@ mod template;
 mod termination;
 mod transition;
 mod ttl;
+mod waiting;
 
 pub use call::{Answer, Call, Done, KeyPair, Notice, Object, Refusal, Resource, Tone};
 pub use command::{CommandTarget, Fate, fate};

@@ -8,6 +8,7 @@ use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting, UpstreamOutcome, simulate};
 use evictd_placement::Cluster;
+use evictd_test_objects as objects;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +20,8 @@ fn confined(name: &str, min: i32, queue: &str) -> Value {
 }
 
 fn node(name: &str, cpu: &str, labels: &Value) -> Value {
-    let amounts = json!({"cpu": cpu, "memory": "100Gi", "pods": "110"});
-    json!({"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}})
+    let node = objects::node(name).cpu(cpu).memory("100Gi");
+    node.set("/metadata/labels", labels.clone()).json()
 }
 
 /// Nodes with so many cores in these racks: `a1` is in rack `a`.

@@ -4,6 +4,7 @@ use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting, simulate};
 use evictd_placement::Cluster;
+use evictd_test_objects as objects;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -82,13 +83,9 @@ impl Scenario {
     }
 
     pub(crate) fn node_with(mut self, name: &str, cpu: &str, with: &Value) -> Self {
-        let amounts = json!({"cpu": cpu, "memory": "100Gi", "pods": "110"});
-        let mut node = json!({
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-            "status": {"allocatable": amounts},
-        });
-        patch(&mut node, with);
-        self.nodes.push(node);
+        let node = objects::node(name).label("kubernetes.io/hostname", name);
+        let node = node.cpu(cpu).memory("100Gi").merge(with.clone());
+        self.nodes.push(node.json());
         self
     }
 

@@ -9,6 +9,7 @@ use evictd_batch::session::{
 use evictd_batch::wire::Workload;
 use evictd_placement::Cluster;
 use evictd_pod::wire::{Pod, PodGroup};
+use evictd_test_objects as objects;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -56,8 +57,7 @@ pub(crate) fn queue(name: &str) -> Value {
 }
 
 fn node(name: &str, cpu: &str) -> Value {
-    let amounts = json!({"cpu": cpu, "memory": "100Gi", "pods": "110"});
-    json!({"metadata": {"name": name}, "status": {"allocatable": amounts}})
+    objects::node(name).cpu(cpu).memory("100Gi").json()
 }
 
 pub(crate) fn configuration() -> String {

@@ -3,21 +3,27 @@
 use crate::{ask, why, words};
 use evictd_batch::session::Objects;
 use evictd_batch::why::{Answer, State};
+use evictd_test_objects as objects;
 use serde_json::{Value, json};
 
 /// Jobs are not asked for a place before they are let in.
 const CONF: &str = "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: nodeorder\n";
 
 fn node(name: &str, cpu: &str) -> Value {
-    let amounts = json!({"cpu": cpu, "memory": "64Gi", "pods": "9"});
-    json!({"metadata": {"name": name, "labels": {"rack": name[..1]}}, "status": {"allocatable": amounts}})
+    let node = objects::node(name).label("rack", &name[..1]);
+    node.cpu(cpu).memory("64Gi").resource("pods", "9").json()
 }
 
 fn pod(index: usize, node: Value) -> Value {
-    json!({"metadata": {"name": format!("train-{index}"), "namespace": "default", "uid": index.to_string()},
-        "spec": {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": "train"}, "nodeName": node,
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
-        "status": {"phase": if node.is_null() { "Pending" } else { "Running" }}})
+    let phase = if node.is_null() { "Pending" } else { "Running" };
+    let pod = objects::pod(&format!("train-{index}")).uid(&index.to_string());
+    let pod = pod
+        .set("/spec/schedulerName", "volcano")
+        .member_of("train")
+        .cpu("1");
+    pod.set("/spec/nodeName", node)
+        .set("/status/phase", phase)
+        .json()
 }
 
 /// The gang `train` of three pods in the queue `q`, which have to be on nodes with the same rack, and these nodes.

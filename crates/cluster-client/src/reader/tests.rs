@@ -1,6 +1,6 @@
 use super::*;
 use crate::Access;
-use evictd_testkit::{ApiServer, Fault, Imagined, Kubelet};
+use evictd_testkit::{ApiServer, FakeRuntime, Fault, Kubelet};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -102,7 +102,7 @@ async fn only_where_the_api_server_itself_refuses_a_right_is_named() {
 async fn a_kubelet_behind_the_api_server_refuses_in_its_own_words() {
     let api = ApiServer::start().unwrap();
     let second = Duration::from_millis(10);
-    let kubelet = Kubelet::start(&api, "one", second, Imagined::default()).unwrap();
+    let kubelet = Kubelet::start(&api, "one", second, FakeRuntime::default()).unwrap();
     let reader = reader(&api);
     let configz = "/api/v1/nodes/one/proxy/configz";
     assert_eq!(

@@ -5,8 +5,8 @@ use super::budget::Budget;
 use super::outline::Scanner;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read};
-use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, spawn_blocking};
+use std::thread;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// A longer object is parsed while it arrives.
 const SHORT: usize = 64 << 10;
@@ -119,26 +119,40 @@ struct Long<T> {
     problem: Option<String>,
 }
 
-/// A thread that parses the parts sent to it.
+/// A thread that parses the parts sent to it. It is not one of the runtime's threads for blocking calls, because all of those
+/// may hang in a runtime of containers or on a disk. The turn bounds the parsers of a program to one.
 #[derive(Debug)]
 struct Parser<T> {
     parts: mpsc::Sender<Vec<u8>>,
-    parsed: JoinHandle<serde_json::Result<T>>,
+    parsed: oneshot::Receiver<serde_json::Result<T>>,
+}
+
+impl<T: DeserializeOwned + Send + 'static> Parser<T> {
+    fn start(turn: Option<OwnedSemaphorePermit>) -> io::Result<Self> {
+        let (parts, received) = mpsc::channel(WAITING);
+        let (done, parsed) = oneshot::channel();
+        let thread = thread::Builder::new().name("parse".to_owned());
+        thread.spawn(move || {
+            let parsed = parse(received);
+            // The next object may begin before this one is taken.
+            drop(turn);
+            // The watch may have ended meanwhile.
+            let _ = done.send(parsed);
+        })?;
+        Ok(Self { parts, parsed })
+    }
 }
 
 impl<T: DeserializeOwned + Send + 'static> Long<T> {
     async fn begin(scanner: Scanner, budget: &Budget) -> Self {
-        let turn = budget.turn().await;
-        let (parts, received) = mpsc::channel(WAITING);
-        let parsed = spawn_blocking(move || {
-            let parsed = parse(received);
-            drop(turn);
-            parsed
-        });
+        let (parser, problem) = match Parser::start(budget.turn().await) {
+            Ok(parser) => (Some(parser), None),
+            Err(error) => (None, Some(format!("no thread to parse it: {error}"))),
+        };
         Self {
             scanner,
-            parser: Some(Parser { parts, parsed }),
-            problem: None,
+            parser,
+            problem,
         }
     }
 
@@ -174,7 +188,7 @@ impl<T: DeserializeOwned + Send + 'static> Long<T> {
             match parsed.await {
                 Ok(Ok(parsed)) => return Ok(parsed),
                 Ok(Err(error)) => problem = error.to_string(),
-                Err(lost) => problem = lost.to_string(),
+                Err(_) => "the thread that parsed it has ended".clone_into(&mut problem),
             }
         }
         let (event, outline) = scanner.finish();
@@ -218,5 +232,38 @@ impl Read for Parts {
         into[..length].copy_from_slice(&rest[..length]);
         self.read += length;
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::sync::mpsc as std_mpsc;
+    use std::time::Duration;
+    use tokio::runtime::Builder;
+    use tokio::time::timeout;
+
+    #[test]
+    fn a_long_object_is_parsed_although_all_threads_for_blocking_calls_hang() {
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime
+            .max_blocking_threads(1)
+            .enable_time()
+            .build()
+            .unwrap();
+        let (release, hanging) = std_mpsc::channel::<()>();
+        runtime.spawn_blocking(move || hanging.recv());
+        let object = json!({ "metadata": { "name": "a" }, "spec": "x".repeat(2 * SHORT) });
+        let arrived = runtime.block_on(async {
+            let mut incoming = Incoming::<Value>::new(false, &Budget::default());
+            incoming.push(object.to_string().as_bytes()).await;
+            timeout(Duration::from_secs(30), incoming.end()).await
+        });
+        drop(release);
+        match arrived.unwrap() {
+            Arrived::Long(_, parsed) => assert_eq!(parsed.unwrap(), object),
+            Arrived::Short(_) => panic!("the object is long"),
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::devices::DeviceChoice;
 use crate::id::NodeId;
 use crate::interrupt::INTERRUPTED;
 use crate::pod::Pod;
+use crate::symbol::Symbol;
 use crate::template::DeviceClaim;
 use evictd_devices::{Demand, Problem, preference, selects};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
@@ -123,6 +124,7 @@ fn reaches(cluster: &Cluster, pod: &Pod) -> Vec<NodeSelector> {
 }
 
 struct Devices {
+    namespace: Symbol,
     demand: Demand,
     reaches: Vec<NodeSelector>,
 }
@@ -135,7 +137,14 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let demand = demand(cluster, pod).ok()?;
     let reaches = reaches(cluster, pod);
     let nothing = demand.is_empty() && reaches.is_empty();
-    (!nothing).then(|| Box::new(Devices { demand, reaches }) as _)
+    let namespace = cluster.template(pod).namespace;
+    (!nothing).then(|| {
+        Box::new(Devices {
+            namespace,
+            demand,
+            reaches,
+        }) as _
+    })
 }
 
 fn node_view(here: Here<'_>) -> NodeView<'_> {
@@ -154,11 +163,11 @@ impl Filter for Devices {
             if interrupt.look() {
                 return Err(Rejection::unresolvable(INTERRUPTED));
             }
-            let left = interrupt.left();
+            let left = interrupt.left_for_devices(self.namespace);
             let (found, cost) = self
                 .demand
                 .allocate_within(here.cluster.devices(), &node, left);
-            interrupt.charge(cost);
+            interrupt.charge_devices(self.namespace, cost);
             found.map_err(|problem| Rejection::unresolvable(message(&problem)))?;
         }
         if self.reaches.iter().all(|selector| selects(selector, &node)) {

@@ -1,5 +1,6 @@
 //! A small cluster: one node of 4 cores that two pods fill, and a pod that wants half of it.
 
+use evictd_testkit::objects;
 use serde_json::{Value, json};
 
 pub(crate) fn list(items: &[Value]) -> String {
@@ -7,25 +8,19 @@ pub(crate) fn list(items: &[Value]) -> String {
 }
 
 pub(crate) fn node(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": { "name": name, "uid": format!("uid-of-{name}") },
-        "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "110" } },
-    })
+    let node = objects::node(name).uid(&format!("uid-of-{name}"));
+    node.cpu("4").memory("8Gi").json()
 }
 
 /// A pod of 2 cores on `node`.
 pub(crate) fn pod(name: &str, node: &str, priority: i32) -> Value {
-    let requests = json!({ "cpu": "2", "memory": "1Gi" });
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": name, "namespace": "shop", "uid": format!("uid-of-{name}"), "labels": { "app": name } },
-        "spec": {
-            "containers": [{ "name": "c", "resources": { "requests": requests } }],
-            "nodeName": node, "priority": priority,
-        },
-        "status": { "phase": "Running", "startTime": "2026-01-01T00:00:00Z" },
-    })
+    let pod = objects::pod(name).namespace("shop").label("app", name);
+    let pod = pod.uid(&format!("uid-of-{name}")).cpu("2").memory("1Gi");
+    let status = json!({ "phase": "Running", "startTime": "2026-01-01T00:00:00Z" });
+    pod.on(node)
+        .priority(priority)
+        .set("/status", status)
+        .json()
 }
 
 pub(crate) fn cluster() -> Vec<Value> {

@@ -9,7 +9,7 @@ use evictd_placement::{Cluster, Filter, Here, Plugin, Pod, Rejection};
 use evictd_scheduler::run::metrics::Metrics;
 use evictd_scheduler::run::view::View;
 use evictd_scheduler::run::{
-    Deadline, Engine, Events, Extenders, Limits, Ports, Start, Writer, watch as follow,
+    Deadline, Engine, Events, Extenders, Limits, PodRef, Ports, Start, Writer, watch as follow,
 };
 use evictd_scheduling::{Framework, Scheduler, Settings};
 use evictd_testkit::testing::wait_until;
@@ -27,6 +27,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(crate) struct Running {
     api: ApiServer,
     pub(crate) admin: Actor,
+    events: Events,
     exposition: Exposition,
     view: View,
     _stop: DropGuard,
@@ -77,7 +78,7 @@ impl Running {
         let view = View::default();
         let ports = Ports {
             writer: Writer::new(actions, events.clone(), Limits::default()),
-            events,
+            events: events.clone(),
             news,
             role,
             synced,
@@ -98,6 +99,7 @@ impl Running {
         Self {
             api,
             admin,
+            events,
             exposition,
             view,
             _stop: stop.drop_guard(),
@@ -331,4 +333,34 @@ async fn the_room_of_a_pod_is_kept_although_its_binding_was_answered_with_an_err
         "scheduler_schedule_attempts_total{result=\"unschedulable\",profile=\"default-scheduler\"} 1",
     );
     running.until("scheduler_cache_size{type=\"pods\"} 1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_are_dropped_while_the_api_server_hangs_are_counted() {
+    let running = Running::start(&[]).await;
+    running
+        .api
+        .fault(Fault::delay(Duration::from_hours(1)).on("create", "events"));
+    let pod = PodRef {
+        namespace: "default".into(),
+        name: "a".into(),
+        uid: "a".into(),
+    };
+    // Equal events are counted as one once the recorder has them; these differ. A thousand wait and one is being sent.
+    for number in 0..1500 {
+        let message = format!("0/{number} nodes are available.");
+        running
+            .events
+            .failed_scheduling("default-scheduler", &pod, &message);
+    }
+    let counted = |text: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("scheduler_events_dropped_total "));
+        line.and_then(|line| line.split(' ').nth(1)?.parse::<u64>().ok())
+    };
+    wait_until("the dropped events are counted", || {
+        let text = running.exposition.render(Format::Plain).unwrap();
+        counted(&text).is_some_and(|dropped| (400..=500).contains(&dropped))
+    });
 }

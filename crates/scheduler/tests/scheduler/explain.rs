@@ -1,6 +1,7 @@
 //! `evictd-scheduler explain` as people read it.
 
 use crate::{cluster, scheduler};
+use evictd_testkit::objects;
 use evictd_testkit::program::{self, answer};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -18,10 +19,11 @@ fn explain(items: &[Value], pod: &Value, arguments: &[&str]) -> Output {
 }
 
 fn node(name: &str, cpu: &str) -> Value {
-    json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
-        "status": { "allocatable": { "cpu": cpu, "memory": "8Gi", "pods": "110" } } })
+    let node = objects::node(name).label("kubernetes.io/hostname", name);
+    node.cpu(cpu).memory("8Gi").json()
 }
 
+/// A pod that no API server has stored: it has no UID.
 fn pod(cpu: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "new" }, "spec": { "containers": [{ "name": "c",
         "image": "app", "resources": { "requests": { "cpu": cpu } } }] } })

@@ -22,7 +22,12 @@ impl CostMeter {
         cluster.interrupt_mut().begin(limit);
     }
 
-    /// Ends the attempt. Returns its cost, and whether it was interrupted.
+    /// Begins a batch session, in which searches for devices of each namespace have a share.
+    pub(super) fn begin_session(cluster: &mut Cluster) {
+        cluster.interrupt_mut().begin_session();
+    }
+
+    /// Ends the attempt or session. Returns its cost, and whether it was interrupted.
     pub(super) fn end(&mut self, cluster: &mut Cluster) -> Ended {
         let ended = cluster.interrupt_mut().end();
         self.total = self.total.saturating_add(ended.cost);

@@ -71,7 +71,8 @@ impl Scene {
     }
 
     fn bind_failed(&mut self, pod: &str) {
-        self.scheduler.bind_failed(self.now, pod);
+        let now = self.now;
+        self.scheduler.bind_failed(now, pod);
     }
 }
 

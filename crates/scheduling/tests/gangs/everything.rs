@@ -123,7 +123,7 @@ impl World {
             Step::Passes(minutes) => {
                 let passed = SignedDuration::from_mins(*minutes);
                 self.scene.now = self.scene.now.checked_add(passed).unwrap();
-                self.scene.scheduler.flush_backoff(self.scene.now);
+                self.scene.pass(SignedDuration::ZERO);
             }
             Step::Touch => self.scene.touch(),
         }

@@ -63,9 +63,8 @@ impl Scene {
 
     pub(crate) fn answer(&mut self, pod: &str, reply: Result<NodesResponse, String>) {
         let key = Arc::from(pod);
-        let attempt =
-            self.scheduler
-                .on_extender_response(self.now, &key, ExtenderResponse::Nodes(reply));
+        let (now, response) = (self.now, ExtenderResponse::Nodes(reply));
+        let attempt = self.scheduler.on_extender_response(now, &key, response);
         assert!(attempt.is_none(), "the others are told, too");
     }
 

@@ -1,10 +1,12 @@
 //! Pods of a group are placed all at once or not at all.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_scheduling::{Attempt, Change, Delta, Event, Framework, Outcome, Scheduler, Settings};
-use jiff::{SignedDuration, Timestamp};
+use evictd_scheduling::{Change, Delta, Event, Framework, Outcome};
+use jiff::SignedDuration;
+use scenario::{Object, Scenario, added, node, pod_group};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 mod devices;
@@ -12,27 +14,40 @@ mod everything;
 mod extenders;
 mod permits;
 mod placing;
+#[path = "../scenario/mod.rs"]
+mod scenario;
 mod volumes;
 
+/// A scenario in which 20 s pass before each event.
 struct Scene {
-    scheduler: Scheduler,
-    now: Timestamp,
+    scenario: Scenario,
     pods: BTreeMap<String, Value>,
 }
 
+impl Deref for Scene {
+    type Target = Scenario;
+
+    fn deref(&self) -> &Scenario {
+        &self.scenario
+    }
+}
+
+impl DerefMut for Scene {
+    fn deref_mut(&mut self) -> &mut Scenario {
+        &mut self.scenario
+    }
+}
+
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
-    Arc::new(serde_json::from_value(value).unwrap())
+    Object::from(value).read()
 }
 
 fn pod(name: &str, group: &str, cpu: &str) -> Value {
-    json!({ "metadata": { "name": name, "namespace": "default", "uid": name },
-        "spec": { "schedulingGroup": { "podGroupName": group }, "containers": [
-            { "name": "c", "resources": { "requests": { "cpu": cpu } } }] } })
+    scenario::pod(name).member_of(group).cpu(cpu).json()
 }
 
 fn group(name: &str, min_count: i32) -> Value {
-    json!({ "metadata": { "name": name, "namespace": "default" },
-        "spec": { "schedulingPolicy": { "gang": { "minCount": min_count } } } })
+    pod_group(name, min_count).json()
 }
 
 impl Scene {
@@ -42,40 +57,26 @@ impl Scene {
 
     /// With plugins of one's own.
     fn with(more: impl FnOnce(&mut Framework)) -> Self {
-        let scheduler = Scheduler::new(Settings::default(), true, |cluster| {
-            let mut framework = Framework::of_default(cluster);
-            more(&mut framework);
-            Ok::<_, String>(vec![framework])
-        });
         Self {
-            scheduler: scheduler.unwrap(),
-            now: Timestamp::UNIX_EPOCH,
+            scenario: Scenario::with_extenders(true, more),
             pods: BTreeMap::new(),
         }
     }
 
     fn tell(&mut self, event: &Event) {
-        self.now = self.now.checked_add(SignedDuration::from_secs(20)).unwrap();
-        self.scheduler.on(self.now, event);
-        self.scheduler.flush_backoff(self.now);
+        self.pass(SignedDuration::from_secs(20));
+        self.on(event);
+        self.pass(SignedDuration::ZERO);
     }
 
     fn node(&mut self, name: &str, cpu: &str, rack: &str) {
-        let node = read(
-            json!({ "metadata": { "name": name, "labels": { "rack": rack } },
-            "status": { "allocatable": { "cpu": cpu, "memory": "4Gi", "pods": "10" } } }),
-        );
-        self.tell(&Event::Change(Change::Node(Delta {
-            old: None,
-            new: Some(node),
-        })));
+        let node = node(name).cpu(cpu).memory("4Gi").label("rack", rack);
+        let node = node.set("/status/allocatable/pods", "10");
+        self.tell(&Event::Change(Change::Node(added(node))));
     }
 
     fn group(&mut self, group: Value) {
-        self.tell(&Event::PodGroup(Delta {
-            old: None,
-            new: Some(read(group)),
-        }));
+        self.tell(&Event::PodGroup(added(group)));
     }
 
     /// The pod is now so (`Some`) or gone.
@@ -105,35 +106,11 @@ impl Scene {
         self.pod(name, Some(new));
     }
 
-    fn attempts(&mut self) -> Vec<Attempt> {
-        let mut attempts = Vec::new();
-        while let Some(attempt) = self.scheduler.attempt(self.now) {
-            attempts.push(attempt);
-            assert!(attempts.len() < 1000, "it never ends");
-        }
-        attempts
-    }
-
-    /// The pods that are placed now, with their nodes.
-    fn placed(&mut self) -> BTreeMap<String, String> {
-        let attempts = self.attempts().into_iter();
-        let placed = attempts.filter_map(|attempt| match attempt.outcome {
-            Outcome::Placed { node, .. } => Some((attempt.key.to_string(), node.to_string())),
-            _ => None,
-        });
-        placed.collect()
-    }
-
     fn message(&mut self) -> String {
         let mut attempts = self.attempts().into_iter();
         match attempts.next().unwrap().outcome {
             Outcome::Unschedulable(rejected) => rejected.message,
             other => panic!("{other:?}"),
         }
-    }
-
-    fn requested(&self, node: &str) -> i64 {
-        let cluster = self.scheduler.cluster();
-        cluster.node(cluster.find_node(node).unwrap()).requested.cpu
     }
 }

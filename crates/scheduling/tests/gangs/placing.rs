@@ -90,9 +90,8 @@ fn a_failed_binding_of_a_gang_pod_is_repeated_alone() {
     scene.group(group("train", 3));
     scene.pods("train", 3, "1");
     assert_eq!(scene.placed().len(), 3);
-    scene
-        .scheduler
-        .bind_failed(scene.now, &Arc::from("train-1"));
+    let now = scene.now;
+    scene.scheduler.bind_failed(now, &Arc::from("train-1"));
     assert_eq!(scene.requested("one"), 2000);
     scene.group(group("train", 3));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What a runtime leaves when it is killed: shims, containers, mounts and control groups.
+//! Removes the remains of a killed runtime: shims, containers, mounts and control groups.
 
 use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 fn processes(text: &str) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let own = Pid::this();
+    let this = Pid::this();
     numbers
         .map(Pid::from_raw)
-        .filter(|pid| *pid != own)
+        .filter(|pid| *pid != this)
         .filter(|pid| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             String::from_utf8_lossy(&line).contains(text)
@@ -56,7 +56,7 @@ fn shims(directory: &Path) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// Ends every process of the runtime below `directory` and of the groups named `group`, unmounts what is below the directory and
+/// Ends every process of the runtime below `directory` and of the groups named `group`, unmounts everything below the directory and
 /// removes the groups. Tries for ten seconds, for killed processes take their time.
 pub(crate) fn clean(directory: &Path, group: &str) {
     let deadline = Instant::now() + Duration::from_secs(10);

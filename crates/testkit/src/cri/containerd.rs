@@ -21,12 +21,12 @@ const SANDBOX_IMAGE: &str = "evictd.test/sandbox:1";
 const GIVEN: &str = "EVICTD_CRI_SOCKET";
 
 /// A containerd that ends with everything that it started when this is dropped, or the one that `EVICTD_CRI_SOCKET` names.
-/// There only what was made here is removed.
+/// There only objects of this test are removed.
 #[derive(Debug)]
 pub struct Containerd {
     directory: tempfile::TempDir,
     socket: PathBuf,
-    own: Option<Child>,
+    child: Option<Child>,
     /// Of all control groups.
     group: String,
     pods: Vec<String>,
@@ -76,17 +76,17 @@ impl Containerd {
         let directory = tempfile::Builder::new()
             .prefix("evictd-cri-")
             .tempdir_in(below)?;
-        let own = given.is_none();
+        let starts = given.is_none();
         let mut containerd = Self {
             socket: given.unwrap_or_else(|| directory.path().join("containerd.sock")),
             directory,
-            own: None,
+            child: None,
             // Pods are found below a group that is named as a kubelet names it.
             group: format!("evictd-cri-{}-{number}-kubepods.slice", std::process::id()),
             pods: Vec::new(),
             images: Vec::new(),
         };
-        if own {
+        if starts {
             containerd.configure()?;
             containerd.spawn()?;
             containerd.image(SANDBOX_IMAGE, 0)?;
@@ -134,7 +134,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
-        self.own = Some(child);
+        self.child = Some(child);
         self.until("containerd answers", || {
             UnixStream::connect(&self.socket)?;
             super::grpc::call::<wire::Empty>(&self.socket, "Version", &wire::Empty {})
@@ -169,7 +169,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
     /// Whether it is the private one, which may be stopped and killed.
     pub fn is_own(&self) -> bool {
-        self.own.is_some()
+        self.child.is_some()
     }
 
     /// Imports an image with a static busybox and so many bytes of ballast under this name, `evictd.test/a:1`.
@@ -285,7 +285,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             .collect())
     }
 
-    /// Pins an image, so that nobody removes it: known from 1.7 on. Whether it is pinned then.
+    /// Pins an image, so that it is not removed. containerd has pins from 1.7 on; returns whether it is pinned.
     pub fn pin(&self, name: &str) -> io::Result<bool> {
         let label = "io.cri-containerd.pinned=pinned";
         image::run(image::images(&self.socket, "label").args([name, label]))?;
@@ -316,7 +316,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
     /// Sends a signal to the private containerd, but not to its shims: `SIGSTOP` freezes it.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        let Some(child) = &self.own else {
+        let Some(child) = &self.child else {
             return Err(io::Error::other("it is not ours"));
         };
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
@@ -329,7 +329,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
     /// Ends the private containerd at once; its containers go on.
     pub fn stop(&mut self) {
-        if let Some(mut child) = self.own.take() {
+        if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -345,12 +345,12 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 impl Drop for Containerd {
     fn drop(&mut self) {
         let given = !self.socket.starts_with(self.directory.path());
-        if self.own.is_some() {
+        if self.child.is_some() {
             // It may be frozen.
             let _ = self.signal(Signal::SIGCONT);
         }
         // If the test stopped it, only force is left.
-        if given || self.own.is_some() {
+        if given || self.child.is_some() {
             for id in &self.pods {
                 driver::remove(&self.socket, id);
             }

@@ -92,7 +92,7 @@ impl Double {
         Ok(())
     }
 
-    /// Looks at what it knows, or changes it.
+    /// Reads or changes its state.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.inner.known().state)
     }
@@ -125,12 +125,12 @@ impl Double {
             .unwrap_or_default()
     }
 
-    /// Tells everybody who follows events; true if somebody does.
+    /// Sends an event to all followers. Returns whether there is one.
     pub fn tell(&self, event: &wire::ContainerEvent) -> bool {
         self.inner.events.send(event.encode_to_vec()).is_ok()
     }
 
-    /// Answers whoever connects to `socket` with these bytes and nothing else, keeping the connection.
+    /// Answers each connection to `socket` with these bytes only, and keeps it open.
     pub fn impostor(socket: &Path, bytes: &'static [u8]) -> io::Result<impl Drop + use<>> {
         let listener = std::os::unix::net::UnixListener::bind(socket)?;
         listener.set_nonblocking(true)?;

@@ -19,7 +19,7 @@ pub(crate) fn run(command: &mut Command) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What an image has beside busybox.
+/// The files of an image besides busybox.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Contents<'a> {
     /// Bytes of ballast.

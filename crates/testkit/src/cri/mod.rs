@@ -1,4 +1,4 @@
-//! Container runtimes for tests: [`Double`] answers CRI v1 from memory and does what it is told to; [`Containerd`] is a real
+//! Container runtimes for tests: [`Double`] answers CRI v1 from memory, as the test sets it; [`Containerd`] is a real
 //! one with a root of its own.
 
 mod cleanup;

@@ -1,4 +1,4 @@
-//! What the double knows, and how calls change it.
+//! The state of the double, and how calls change it.
 
 use super::grpc::{Refusal, UNIMPLEMENTED};
 use super::wire;
@@ -11,7 +11,7 @@ const COUNTING: u128 = 10_000_000_000;
 const NOT_FOUND: u8 = 5;
 const INVALID: u8 = 3;
 
-/// What a runtime knows, in the messages with which it answers. Calls that stop and remove change it.
+/// The state of a runtime, as the messages of its answers. Calls that stop and remove change it.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct State {
@@ -22,7 +22,7 @@ pub struct State {
     pub info: BTreeMap<String, String>,
     pub sandboxes: Vec<wire::Sandbox>,
     pub containers: Vec<wire::Container>,
-    /// What only a container's status says; the rest comes from the list.
+    /// The fields that only a container's status has; the others come from the list.
     pub statuses: Vec<wire::ContainerStatus>,
     pub sandbox_stats: Vec<wire::SandboxStats>,
     pub container_stats: Vec<wire::ContainerStats>,
@@ -139,7 +139,7 @@ impl State {
     fn container(&self, id: &str) -> Result<Vec<u8>, Refusal> {
         let found = self.containers.iter().find(|container| container.id == id);
         let listed = found.ok_or_else(|| none("container", id))?.clone();
-        let own = self.statuses.iter().find(|status| status.id == id);
+        let known = self.statuses.iter().find(|status| status.id == id);
         let status = Some(wire::ContainerStatus {
             id: listed.id,
             metadata: listed.metadata,
@@ -150,7 +150,7 @@ impl State {
             image_id: listed.image_id,
             labels: listed.labels,
             annotations: listed.annotations,
-            ..own.cloned().unwrap_or_default()
+            ..known.cloned().unwrap_or_default()
         });
         Ok(wire::ContainerStatusResponse { status }.encode_to_vec())
     }

@@ -16,7 +16,7 @@ const LOGS: &str = "/var/log/pods";
 /// How often it looks which containers have ended, as a kubelet does.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Runs pods of one container each. A dead container stays, as with a kubelet, until somebody removes it; its pod's
+/// Runs pods of one container each. A dead container stays until it is removed, as with a kubelet; its pod's
 /// volumes do not.
 #[derive(Debug)]
 pub struct CriContainers {
@@ -169,7 +169,7 @@ impl Runtime for CriContainers {
     }
 }
 
-/// Until nobody holds the containers any more.
+/// Ends when the containers are dropped.
 #[allow(
     clippy::disallowed_methods,
     reason = "it has a thread of its own, and CRI has no event that every runtime sends"
@@ -183,7 +183,7 @@ fn watch(socket: &Path, running: &Weak<Mutex<BTreeMap<String, Running>>>) {
             };
             drop(all);
             clear(socket, &one);
-            // Nobody listens to the end of a kubelet that is gone.
+            // The kubelet may have stopped.
             let _ = one.exits.send((id, code));
         }
         drop(running);
@@ -191,7 +191,7 @@ fn watch(socket: &Path, running: &Weak<Mutex<BTreeMap<String, Running>>>) {
     }
 }
 
-/// What a kubelet does once a pod has ended.
+/// The actions of a kubelet after the end of a pod.
 fn clear(socket: &Path, one: &Running) {
     let _ = driver::stop_pod(socket, &one.sandbox);
     for volume in fs::read_dir(&one.volumes).into_iter().flatten().flatten() {

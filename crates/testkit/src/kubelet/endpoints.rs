@@ -1,4 +1,4 @@
-//! What a kubelet answers itself.
+//! The HTTP endpoints of a kubelet.
 
 use crate::actor::Actor;
 use crate::cluster::{Proxied, lock};

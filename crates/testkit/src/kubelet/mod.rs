@@ -1,4 +1,4 @@
-//! A kubelet that behaves as real ones were seen to, towards whoever else acts on its pods and its node.
+//! A kubelet that behaves as real ones were observed to, also when others change its pods and its node.
 //!
 //! - It writes its own view of a pod's phase over anybody else's within 10 s, and of its node's standard conditions.
 //! - A pod of which not only the status changed, and whose phase is a last one, is torn down.
@@ -15,7 +15,7 @@ mod runtime;
 
 pub use containers::CriContainers;
 pub use processes::{Driver, Processes};
-pub use runtime::{Exits, Imagined, KILLED, Runtime};
+pub use runtime::{Exits, FakeRuntime, KILLED, Runtime};
 
 use crate::ApiServer;
 use crate::actor::Actor;
@@ -39,14 +39,14 @@ const STANDARD: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "R
 /// How often it writes its view over others', in seconds.
 const TICK: u32 = 10;
 
-/// What a test has it do: to this pod, and to which of its containers or with which words.
+/// An order of a test: the pod, and its container or the message.
 #[derive(Debug)]
 enum Order {
     Kill(String, String),
     Evict(String, String),
 }
 
-/// A running kubelet; dropped, it stops, and whatever it runs goes on as long as its [`Runtime`] does.
+/// A running kubelet. Dropping it stops it; its containers run on as long as its [`Runtime`] exists.
 #[derive(Debug)]
 pub struct Kubelet {
     address: SocketAddr,
@@ -60,14 +60,14 @@ pub struct Kubelet {
 /// How long the reflector of a real kubelet's pods was seen to stay away after a restart of its API server, in seconds.
 const REFLECTOR_AWAY: u32 = 66;
 
-/// What shows a kubelet its pods: until when it stays away, if it does.
+/// The watch of a kubelet's pods: until when it is interrupted, if it is.
 #[derive(Debug, Default)]
 struct Reflector(Mutex<Option<Away>>);
 
 #[derive(Debug, Clone, Copy)]
 enum Away {
     Until(Instant),
-    UntilTold,
+    UntilReset,
 }
 
 impl Reflector {
@@ -78,7 +78,7 @@ impl Reflector {
     fn is_away(&self) -> bool {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Away::Until(end)) => Instant::now() < end,
-            Some(Away::UntilTold) => true,
+            Some(Away::UntilReset) => true,
             None => false,
         }
     }
@@ -86,7 +86,7 @@ impl Reflector {
 
 impl Kubelet {
     /// Starts one for a node, which it makes if it is not there. `second` is how long a second of its own lasts, so that a
-    /// test need not wait 10 s for what happens every 10 s.
+    /// test need not wait 10 s for an event that comes every 10 s.
     pub fn start(
         api: &ApiServer,
         node: &str,
@@ -94,6 +94,7 @@ impl Kubelet {
         runtime: impl Runtime + 'static,
     ) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        // tokio takes only a nonblocking socket.
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let endpoints = Arc::new(Endpoints::new(api.actor("kubelet"), node));
@@ -141,10 +142,10 @@ impl Kubelet {
         self.reflector.set(Some(Away::Until(end)));
     }
 
-    /// It hears of no change, and goes on writing what it takes for true over whatever others write, as one whose watch has
+    /// It sees no change and overwrites the writes of others with its own state, as a kubelet whose watch has
     /// not come back yet after its API server was started again; with `false` it lists anew, within a tick.
     pub fn deafen(&self, deaf: bool) {
-        self.reflector.set(deaf.then_some(Away::UntilTold));
+        self.reflector.set(deaf.then_some(Away::UntilReset));
     }
 
     /// `http://127.0.0.1:PORT`, for `/pods`, `/stats/summary`, `/configz` and `/healthz`.
@@ -152,7 +153,7 @@ impl Kubelet {
         format!("http://{}", self.address)
     }
 
-    /// Kills a container, as the kernel or somebody else on the node does: `kill("default/web", "main")`.
+    /// Kills a container, as the kernel or another program on the node does: `kill("default/web", "main")`.
     pub fn kill(&self, pod: &str, container: &str) {
         // A kubelet that has stopped has nothing to kill.
         let order = Order::Kill(pod.to_owned(), container.to_owned());
@@ -160,14 +161,14 @@ impl Kubelet {
     }
 
     /// Ends a pod as it does where its node runs out of something: said at once by a condition with this message, asked
-    /// and killed 2 s later, and told as `Failed`, `Evicted`.
+    /// and killed 2 s later, and reported as `Failed`, `Evicted`.
     pub fn evict(&self, pod: &str, message: &str) {
         let order = Order::Evict(pod.to_owned(), message.to_owned());
-        // A kubelet that has stopped evicts nobody.
+        // A kubelet that has stopped evicts no pod.
         let _ = self.orders.send(order);
     }
 
-    /// Sets what `/stats/summary` answers.
+    /// Sets the answer of `/stats/summary`.
     pub fn set_summary(&self, summary: Value) {
         self.endpoints.set("summary", summary);
     }
@@ -220,6 +221,7 @@ impl Agent {
             tokio::select! {
                 _ = tick.tick() => self.tick(),
                 Ok(()) = stirred.changed() => self.look(),
+                // A real kubelet notices ends only when it relists its containers, not at once.
                 _ = relist.tick() => while let Ok((id, code)) = exited.try_recv() {
                     self.ended(&id, code);
                 },
@@ -246,10 +248,11 @@ impl Agent {
         }
     }
 
-    /// What the API server has changed of this node's pods since the last look, change by change: a change of status that
+    /// The changes of this node's pods at the API server since the last look, one by one: a change of status that
     /// comes alone is another thing than one that comes along with an annotation.
     fn look(&mut self) {
         if self.reflector.is_away() {
+            // After the gap it lists anew, like a reflector whose version has expired.
             self.seen = 0;
             return;
         }
@@ -308,7 +311,7 @@ impl Agent {
     }
 
     fn ended(&mut self, id: &str, code: i32) {
-        // What came before this end must be known to judge it.
+        // Earlier changes decide how this end is reported.
         self.look();
         for pod in self.pods.values_mut() {
             if let Ok(true) = pod.ended(id, code, &mut *self.runtime, &self.exits) {
@@ -363,11 +366,11 @@ impl Agent {
     }
 }
 
-/// Tells the API server that a pod which it wants deleted has ended.
+/// Reports to the API server the end of a pod that is being deleted.
 fn finish(pod: &Pod, actor: &Actor) {
     if pod.is_over() && pod.is_being_deleted() && !pod.forgotten {
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid()}});
-        // Somebody may have been faster.
+        // The pod may be deleted already.
         let _ = actor.delete("pods", &pod.at, options);
     }
 }

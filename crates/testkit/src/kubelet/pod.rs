@@ -20,7 +20,7 @@ struct Container {
     ended: Option<i32>,
 }
 
-/// What its kubelet knows of a pod, which is not always what the API server says.
+/// A pod as its kubelet knows it, which may differ from the API server's object.
 #[derive(Debug)]
 pub(super) struct Pod {
     /// `namespace/name`
@@ -32,10 +32,10 @@ pub(super) struct Pod {
     phase: String,
     /// Reason and message.
     why: (Value, Value),
-    /// What the API server said when the teardown began.
-    told: (Value, Value),
+    /// Reason and message in the API server's status when the teardown began.
+    reported: (Value, Value),
     leaving: bool,
-    /// Whether nobody must hear of it any more.
+    /// Whether its status is no longer reported.
     pub(super) forgotten: bool,
     pub(super) kill_at: Option<Instant>,
 }
@@ -76,7 +76,7 @@ impl Pod {
             containers: Vec::new(),
             phase: "Running".to_owned(),
             why: (Value::Null, Value::Null),
-            told: (Value::Null, Value::Null),
+            reported: (Value::Null, Value::Null),
             leaving: false,
             forgotten: false,
             kill_at: None,
@@ -107,6 +107,7 @@ impl Pod {
         second: Duration,
     ) -> bool {
         let essence = essence(&object);
+        // Its own status writes come back as changes and must not count as updates.
         let updated = essence != self.essence;
         self.essence = essence;
         self.object = object;
@@ -121,7 +122,7 @@ impl Pod {
                 .as_str()
                 .unwrap_or_default()
                 .to_owned();
-            self.told = why(&self.object);
+            self.reported = why(&self.object);
             let grace = self.object["spec"]["terminationGracePeriodSeconds"].as_u64();
             self.leave(runtime, grace_of(grace) * second);
             return true;
@@ -143,7 +144,7 @@ impl Pod {
         runtime: &mut dyn Runtime,
         second: Duration,
     ) {
-        self.told = ("Evicted".into(), message.into());
+        self.reported = ("Evicted".into(), message.into());
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": message,
             "lastTransitionTime": actor.time(),
@@ -156,6 +157,7 @@ impl Pod {
 
     fn leave(&mut self, runtime: &mut dyn Runtime, grace: Duration) {
         let at = Instant::now() + grace;
+        // A later request can shorten the grace period, but not lengthen it.
         self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
         if !self.leaving {
             self.leaving = true;
@@ -242,7 +244,7 @@ impl Pod {
             .iter()
             .any(|container| container.ended != Some(0));
         if !self.leaving && has_ended(&self.object) {
-            self.told = why(&self.object);
+            self.reported = why(&self.object);
         }
         if has_ended(&self.object) && !self.is_being_deleted() {
             self.phase = self.object["status"]["phase"]
@@ -253,15 +255,15 @@ impl Pod {
             let phase = if failed { "Failed" } else { "Succeeded" };
             phase.clone_into(&mut self.phase);
         }
-        // Where all have ended well, the reason that somebody gave is lost.
+        // If all containers have succeeded, a reason from outside is lost.
         if failed {
-            self.why = std::mem::take(&mut self.told);
+            self.why = std::mem::take(&mut self.reported);
         }
         self.leaving = true;
         self.kill_at = None;
     }
 
-    /// Writes what differs from what the API server says.
+    /// Writes the differences from the API server's status.
     pub(super) fn report(&self, actor: &Actor) {
         let Some(mut object) = actor.get("pods", &self.at).filter(|_| !self.forgotten) else {
             return;
@@ -276,8 +278,8 @@ impl Pod {
         let now = actor.time();
         for kind in ["Initialized", "Ready", "ContainersReady", "PodScheduled"] {
             let about_containers = kind.ends_with("Ready");
-            let told = (if about_containers { reason } else { "" }, "");
-            conditions::set(&mut object, kind, ready || !about_containers, told, &now);
+            let reason = (if about_containers { reason } else { "" }, "");
+            conditions::set(&mut object, kind, ready || !about_containers, reason, &now);
         }
         let containers: Vec<Value> = self
             .containers

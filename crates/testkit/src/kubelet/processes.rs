@@ -47,12 +47,12 @@ impl Running {
 }
 
 /// Runs a container's `command` and `args`, or sleeps, below directories that a test has made for it, one in each cgroup
-/// hierarchy. What it starts ends with it.
+/// hierarchy. Its processes end with it.
 #[derive(Debug)]
 pub struct Processes {
     roots: Vec<PathBuf>,
     driver: Driver,
-    /// What an image does of its own accord.
+    /// The program of an image.
     entrypoint: Vec<String>,
     running: BTreeMap<String, Running>,
     started: u64,
@@ -161,6 +161,7 @@ impl Runtime for Processes {
         self.started += 1;
         let id = format!("{:064x}", self.started);
         let groups = self.make_groups(pod, &id)?;
+        // The shell enters the cgroups itself and then becomes the program, so that nothing runs outside them.
         let mut child = Command::new("sh")
             .args(["-c", ENTER])
             .arg(groups.len().to_string())
@@ -169,6 +170,7 @@ impl Runtime for Processes {
             .stdin(Stdio::null())
             .spawn()?;
         let pid = child.id();
+        // A pidfd cannot name another process after the pid is reused.
         let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
         let (exits, ended) = (exits.clone(), id.clone());
         let waiter = std::thread::spawn(move || {
@@ -178,7 +180,7 @@ impl Runtime for Processes {
             for group in groups {
                 let _ = fs::remove_dir(group);
             }
-            // Nobody listens to the end of a kubelet that is gone.
+            // The kubelet may have stopped.
             let _ = exits.send((ended, code));
         });
         let running = Running {
@@ -191,6 +193,7 @@ impl Runtime for Processes {
     }
 
     fn terminate(&mut self, id: &str) {
+        // As pid 1 of a container the program would ignore a signal without a handler. Here it is not pid 1.
         if self.running.get(id).is_some_and(Running::handles_sigterm) {
             self.signal(id, Signal::TERM);
         }
@@ -205,10 +208,11 @@ impl Drop for Processes {
     fn drop(&mut self) {
         for running in std::mem::take(&mut self.running).into_values() {
             let _ = pidfd_send_signal(running.process, Signal::KILL);
+            // The waiter removes the cgroup, which must happen before its parent is removed.
             let _ = running.waiter.join();
         }
         for group in self.made.iter().rev() {
-            // Most are gone already.
+            // Most have ended already.
             let _ = fs::remove_dir(group);
         }
     }

@@ -1,4 +1,4 @@
-//! What runs a kubelet's containers.
+//! The runtime of a kubelet's containers.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub type Exits = mpsc::UnboundedSender<(String, i32)>;
 /// The exit code of a process that was killed.
 pub const KILLED: i32 = 137;
 
-/// Runs containers. Every one that has ended, for whatever reason, is told to `exits` once.
+/// Runs containers. Each end of a container, for any reason, is reported to `exits` once.
 pub trait Runtime: Debug + Send {
     /// Starts a container of a pod and returns its id, 64 hexadecimal digits.
     fn start(&mut self, pod: &Value, container: &Value, exits: &Exits) -> io::Result<String>;
@@ -24,17 +24,17 @@ pub trait Runtime: Debug + Send {
     fn kill(&mut self, id: &str);
 }
 
-/// Containers that are only remembered. A pod's annotation `testkit/on-term` says what SIGTERM does to them: an exit code,
+/// Containers that are only remembered. A pod's annotation `testkit/on-term` is the effect of SIGTERM on them: an exit code,
 /// 0 if there is none, or `ignore`.
 #[derive(Debug, Default)]
-pub struct Imagined {
-    /// By id: what SIGTERM does, `None` for nothing, and where to tell the end.
+pub struct FakeRuntime {
+    /// By id: the effect of SIGTERM (`None` for none) and the receiver of the end.
     running: BTreeMap<String, (Option<i32>, Exits)>,
     started: u64,
     deaf: bool,
 }
 
-impl Imagined {
+impl FakeRuntime {
     /// All of them deaf to SIGTERM, as the first process of a container is unless it listens.
     pub fn deaf() -> Self {
         Self {
@@ -45,13 +45,13 @@ impl Imagined {
 
     fn end(&mut self, id: &str, code: i32) {
         if let Some((_, exits)) = self.running.remove(id) {
-            // Nobody listens to the end of a kubelet that is gone.
+            // The kubelet may have stopped.
             let _ = exits.send((id.to_owned(), code));
         }
     }
 }
 
-impl Runtime for Imagined {
+impl Runtime for FakeRuntime {
     fn start(&mut self, pod: &Value, _: &Value, exits: &Exits) -> io::Result<String> {
         self.started += 1;
         let id = format!("{:064x}", self.started);

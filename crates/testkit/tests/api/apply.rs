@@ -32,7 +32,7 @@ fn held(all: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn conditions_are_owned_one_by_one() {
+async fn each_condition_has_its_own_field_manager() {
     let api = ApiServer::start().unwrap();
     let kubelet = api.actor("kubelet");
     kubelet.create(node(&[])).unwrap();
@@ -114,7 +114,7 @@ async fn conditions_are_owned_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_is_applied_first_is_made() {
+async fn applying_a_missing_object_creates_it() {
     let api = ApiServer::start().unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&api));
     let map = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});

@@ -42,7 +42,7 @@ async fn refused(pods: &Api<Pod>, name: &str) -> Box<kube::core::Status> {
 }
 
 #[tokio::test]
-async fn a_budget_blocks_until_it_was_looked_at_and_allows_one() {
+async fn a_disruption_budget_blocks_until_it_is_processed_and_then_allows_one_eviction() {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
     admin.create(running("a")).unwrap();
@@ -92,7 +92,7 @@ async fn a_budget_blocks_until_it_was_looked_at_and_allows_one() {
 }
 
 #[tokio::test]
-async fn two_budgets_are_an_error_and_a_pod_that_has_ended_needs_none() {
+async fn two_disruption_budgets_are_an_error_and_an_ended_pod_needs_none() {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
     admin.create(running("a")).unwrap();

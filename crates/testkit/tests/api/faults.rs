@@ -11,7 +11,7 @@ use serde_json::json;
 use std::time::Duration;
 
 #[tokio::test]
-async fn answers_are_refused_as_often_as_ordered() {
+async fn a_fault_refuses_the_ordered_number_of_requests() {
     let api = ApiServer::start().unwrap();
     api.actor("test").create(pod("a", "one")).unwrap();
     let pods: Api<Pod> = Api::default_namespaced(client(&api));
@@ -40,7 +40,7 @@ async fn answers_are_refused_as_often_as_ordered() {
 }
 
 #[tokio::test]
-async fn an_answer_is_late_or_cut_off_or_holds_garbage() {
+async fn answers_can_be_delayed_cut_or_replaced_by_garbage() {
     let api = ApiServer::start().unwrap();
     api.actor("test").create(pod("a", "one")).unwrap();
     let pods: Api<Pod> = Api::all(client(&api));
@@ -85,7 +85,7 @@ async fn a_watch_is_cut_within_its_lines() {
 }
 
 #[tokio::test]
-async fn a_server_goes_away_and_comes_back() {
+async fn a_stopped_server_refuses_connections_until_it_is_started_again() {
     let api = ApiServer::start().unwrap();
     let nodes: Api<Node> = Api::all(client(&api));
     let list = async || nodes.list(&ListParams::default()).await;
@@ -103,7 +103,7 @@ async fn a_server_goes_away_and_comes_back() {
 }
 
 #[tokio::test]
-async fn tokens_expire_and_rules_hold() {
+async fn tokens_expire_and_rules_are_enforced() {
     let api = ApiServer::start().unwrap();
     api.actor("test").create(pod("a", "one")).unwrap();
     api.require_tokens();
@@ -140,7 +140,7 @@ async fn tokens_expire_and_rules_hold() {
 }
 
 #[tokio::test]
-async fn a_policy_denies_with_its_own_words() {
+async fn a_policy_denies_with_its_own_message() {
     let api = ApiServer::start().unwrap();
     api.actor("test").create(running("a")).unwrap();
     let rule = json!({
@@ -183,7 +183,7 @@ async fn a_policy_denies_with_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_clock_may_be_wrong() {
+async fn the_clock_of_the_server_can_be_set() {
     let api = ApiServer::start().unwrap();
     api.set(|settings| settings.clock_skew = SignedDuration::from_hours(-48));
     let made = api.actor("test").create(pod("a", "one")).unwrap();

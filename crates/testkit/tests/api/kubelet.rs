@@ -1,7 +1,7 @@
 //! The kubelet of our own does what a real one was seen to do.
 
 use super::{AT_MOST, pod};
-use evictd_testkit::{Actor, ApiServer, Controllers, Driver, Imagined, Kubelet, Processes};
+use evictd_testkit::{Actor, ApiServer, Controllers, Driver, FakeRuntime, Kubelet, Processes};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Node {
     /// It has just written over what others say, and will do so again in ten of its seconds.
     async fn with(second: Duration) -> Self {
         let api = ApiServer::start().unwrap();
-        let kubelet = Kubelet::start(&api, "one", second, Imagined::default()).unwrap();
+        let kubelet = Kubelet::start(&api, "one", second, FakeRuntime::default()).unwrap();
         let admin = api.actor("test");
         let ready = |admin: &Actor| {
             admin
@@ -79,7 +79,7 @@ fn ended(pod: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_patch_of_status_alone_stops_nothing_and_is_written_over() {
+async fn a_status_patch_alone_stops_no_container_and_is_overwritten() {
     let node = Node::start().await;
     node.pod("0").await;
     node.fail(false);
@@ -115,7 +115,7 @@ async fn the_same_patch_with_an_annotation_ends_the_pod_for_good() {
 }
 
 #[tokio::test]
-async fn killed_processes_of_a_pod_that_was_said_to_have_ended_stay_dead() {
+async fn killed_processes_of_a_pod_with_a_final_phase_are_not_restarted() {
     let node = Node::with(10 * SECOND).await;
     node.pod("ignore").await;
     node.fail(false);
@@ -170,7 +170,7 @@ async fn a_deletion_ends_the_pod_and_then_its_object() {
 }
 
 #[tokio::test]
-async fn a_nodes_standard_conditions_and_taints_are_not_for_others() {
+async fn standard_conditions_and_taints_of_a_node_are_overwritten_by_its_kubelet() {
     let node = Node::start().await;
     let _controllers = Controllers::start(&node.api).unwrap();
     let admin = &node.admin;
@@ -203,7 +203,7 @@ fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_replacement_comes_for_an_evicted_pod_and_goes_when_it_was_not() {
+async fn an_evicted_pod_is_replaced_and_the_replacement_of_a_pod_that_was_not_is_deleted() {
     let node = Node::with(10 * SECOND).await;
     let controllers = Controllers::start(&node.api).unwrap();
     let admin = &node.admin;
@@ -266,7 +266,7 @@ async fn a_replacement_comes_for_an_evicted_pod_and_goes_when_it_was_not() {
 }
 
 #[tokio::test]
-async fn it_answers_at_its_own_endpoints() {
+async fn the_kubelet_serves_its_own_endpoints() {
     let node = Node::start().await;
     node.pod("0").await;
     node.kubelet

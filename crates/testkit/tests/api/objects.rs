@@ -47,7 +47,7 @@ async fn pods_are_listed_by_node_phase_and_label() {
 }
 
 #[tokio::test]
-async fn pages_show_the_list_as_it_was_at_its_first() {
+async fn all_pages_of_a_list_show_the_version_of_the_first_page() {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
     for name in ["a", "b", "c"] {
@@ -75,7 +75,7 @@ async fn pages_show_the_list_as_it_was_at_its_first() {
 }
 
 #[tokio::test]
-async fn who_writes_an_old_version_is_told_of_the_conflict() {
+async fn a_write_of_an_old_version_conflicts() {
     let api = ApiServer::start().unwrap();
     let pods: Api<Pod> = Api::default_namespaced(client(&api));
     let new: Pod = serde_json::from_value(pod("a", "one")).unwrap();
@@ -152,7 +152,7 @@ async fn a_patch_of_status_keeps_annotations_and_nothing_of_the_spec() {
 }
 
 #[tokio::test]
-async fn a_pod_with_a_grace_stays_until_it_is_deleted_without() {
+async fn a_pod_with_a_grace_period_stays_until_it_is_deleted_without_one() {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
     admin.create(pod("a", "one")).unwrap();
@@ -189,7 +189,7 @@ async fn a_pod_with_a_grace_stays_until_it_is_deleted_without() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_changes_bookmarks_and_that_it_is_too_late() {
+async fn a_watch_sends_changes_bookmarks_and_an_error_when_it_is_too_old() {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
     let before = admin.create(pod("a", "one")).unwrap()["metadata"]["resourceVersion"].clone();

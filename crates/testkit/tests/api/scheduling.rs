@@ -102,7 +102,7 @@ async fn a_binding_is_refused_with_the_servers_words() {
 }
 
 #[tokio::test]
-async fn bindings_take_the_pods_name_from_the_body_and_keep_nothing() {
+async fn a_binding_takes_the_pod_name_from_its_body_and_is_not_stored() {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
     admin.create(unplaced("a")).unwrap();
@@ -116,7 +116,7 @@ async fn bindings_take_the_pods_name_from_the_body_and_keep_nothing() {
 }
 
 #[tokio::test]
-async fn a_lease_is_written_only_by_who_knows_its_version() {
+async fn a_lease_update_needs_the_current_version() {
     let api = ApiServer::start().unwrap();
     let leases: Api<Lease> = Api::namespaced(client(&api), "kube-system");
     let held = |holder: &str, version: Option<&str>| -> Lease {
@@ -139,7 +139,7 @@ async fn a_lease_is_written_only_by_who_knows_its_version() {
 }
 
 #[tokio::test]
-async fn a_token_is_reviewed_and_what_its_user_may_do() {
+async fn tokens_and_access_are_reviewed() {
     let api = ApiServer::start().unwrap();
     let rules = json!([
         {"nonResourceURLs": ["/metrics", "/debug/*"], "verbs": ["get"]},
@@ -212,7 +212,7 @@ async fn s5_001_pods_that_have_ended_are_not_listed() {
 }
 
 #[tokio::test]
-async fn an_event_of_the_new_group_must_be_whole() {
+async fn an_event_of_events_k8s_io_needs_all_its_fields() {
     let api = ApiServer::start().unwrap();
     let events: Api<Event> = Api::default_namespaced(client(&api));
     let event = json!({

@@ -1,6 +1,6 @@
 //! The ground that a suite stands on: a namespace of its own in whatever cluster there is, and pods in it.
 
-use evictd_testkit::{Ground, Runtime};
+use evictd_testkit::{Runtime, SuiteCluster};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -17,7 +17,7 @@ pub(crate) const AT_MOST: Duration = Duration::from_mins(2);
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Suite {
-    pub(crate) ground: Ground,
+    pub(crate) ground: SuiteCluster,
     pub(crate) client: Client,
     pub(crate) pods: Api<Pod>,
     pub(crate) nodes: Api<Node>,
@@ -30,7 +30,7 @@ impl Suite {
     /// On the real cluster, or on one of our own that runs containers by this.
     pub(crate) async fn start(test: &str, runtime: impl Runtime + 'static) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let ground = Ground::find(home.path(), runtime).unwrap();
+        let ground = SuiteCluster::find(home.path(), runtime).unwrap();
         let client = client(&ground).await;
         // Another run may be under way, and one before may still be going.
         let unique = home.path().file_name().unwrap().to_string_lossy();
@@ -139,7 +139,7 @@ impl Drop for Suite {
     }
 }
 
-pub(crate) async fn client(ground: &Ground) -> Client {
+pub(crate) async fn client(ground: &SuiteCluster) -> Client {
     let kubeconfig = Kubeconfig::read_from(ground.kubeconfig()).unwrap();
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)

@@ -1,25 +1,25 @@
-//! Where a suite of tests runs: against this crate, or unchanged against a real cluster.
+//! The cluster of a suite of tests: this crate, or a real one.
 
 use crate::{ApiServer, Controllers, Kubelet, Runtime};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a second of our own kubelet lasts here.
+/// The length of a second of the testkit's kubelet.
 const SECOND: Duration = Duration::from_millis(20);
 
 /// A cluster with one node to work on. It is real where `EVICTD_E2E_KUBECONFIG` names a kubeconfig; then
 /// `EVICTD_E2E_NODE` names the node and `EVICTD_E2E_IMAGE` the project's own image, as its kubelet finds it.
 #[derive(Debug)]
-pub struct Ground {
+pub struct SuiteCluster {
     kubeconfig: PathBuf,
     node: String,
     image: String,
-    /// Of our own, none of a real cluster. They stop before the server does.
-    own: Option<(Controllers, Kubelet, ApiServer)>,
+    /// The servers of the testkit; `None` for a real cluster. They stop before the server does.
+    testkit: Option<(Controllers, Kubelet, ApiServer)>,
 }
 
-impl Ground {
+impl SuiteCluster {
     /// Whether it will be a real one.
     pub fn is_real() -> bool {
         std::env::var_os("EVICTD_E2E_KUBECONFIG").is_some()
@@ -39,7 +39,7 @@ impl Ground {
                 kubeconfig: std::path::absolute(kubeconfig)?,
                 node: variable("EVICTD_E2E_NODE")?,
                 image: variable("EVICTD_E2E_IMAGE")?,
-                own: None,
+                testkit: None,
             });
         }
         let api = ApiServer::start()?;
@@ -52,7 +52,7 @@ impl Ground {
             kubeconfig,
             node,
             image: "none".to_owned(),
-            own: Some((controllers, kubelet, api)),
+            testkit: Some((controllers, kubelet, api)),
         })
     }
 
@@ -71,8 +71,12 @@ impl Ground {
         &self.image
     }
 
-    /// How long what a real kubelet might do within so many seconds is to be waited for here, to see that it does not.
+    /// How long a test waits here to see that a kubelet does not act within so many of its seconds.
     pub fn seconds(&self, seconds: u32) -> Duration {
-        seconds * self.own.as_ref().map_or(Duration::from_secs(1), |_| SECOND)
+        seconds
+            * self
+                .testkit
+                .as_ref()
+                .map_or(Duration::from_secs(1), |_| SECOND)
     }
 }
