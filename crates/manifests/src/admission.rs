@@ -10,22 +10,22 @@ pub use claims::ResourceClaimTemplate;
 pub use limit_range::LimitRange;
 pub use runtime_class::RuntimeClass;
 
-use crate::manifest::PodManifest;
+use crate::manifest::{ClaimTemplate, PodManifest};
 use crate::object::Object;
 use crate::stored::complete_node;
+use claims::ClaimSources;
 use evictd_pod::{ResourceList, defaults, wire};
-use std::collections::BTreeMap;
+use limit_range::LimitRanges;
+use priority::PriorityClasses;
+use runtime_class::RuntimeClasses;
 
 /// The objects of a cluster that admission reads.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
-    priority_classes: Vec<wire::PriorityClass>,
-    runtime_classes: BTreeMap<String, RuntimeClass>,
-    /// By namespace.
-    limit_ranges: BTreeMap<String, Vec<LimitRange>>,
-    /// By namespace and name.
-    claim_templates: BTreeMap<(String, String), ResourceClaimTemplate>,
-    storage_classes: Vec<claims::DefaultClass>,
+    priority_classes: PriorityClasses,
+    runtime_classes: RuntimeClasses,
+    limit_ranges: LimitRanges,
+    claims: ClaimSources,
 }
 
 /// A pod as the API server would have stored it, with the objects that come into being with it.
@@ -37,7 +37,7 @@ pub struct Admitted {
     pub volume_claims: Vec<wire::PersistentVolumeClaim>,
     /// Claims made from its `ResourceClaimTemplates`.
     pub resource_claims: Vec<wire::ResourceClaim>,
-    /// What was filled in and may decide about its node, one line each, without the pod's name.
+    /// The filled-in fields that may decide about its node, one line each, without the pod's name.
     pub notes: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub struct Admitted {
 pub struct Completed {
     /// Objects that come into being with it, then the object itself.
     pub objects: Vec<Object>,
-    /// What was filled in and may decide where a pod runs, one line each, without the object's name.
+    /// The filled-in fields that may decide where a pod runs, one line each, without the object's name.
     pub notes: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct Refusal {
     pub pod: String,
     /// The field that is refused, such as `spec.priorityClassName`.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The mistake in it.
     pub message: String,
 }
 
@@ -66,25 +66,12 @@ impl Admission {
     /// Remembers an object that decides about pods that come later.
     pub fn learn(&mut self, object: &Object) {
         match object {
-            Object::PriorityClass(class) => self.priority_classes.push((**class).clone()),
-            Object::StorageClass(class) => {
-                self.storage_classes.extend(claims::DefaultClass::of(class));
-            }
-            Object::RuntimeClass(class) => {
-                let name = class.metadata.name.clone();
-                self.runtime_classes.insert(name, (**class).clone());
-            }
-            Object::LimitRange(range) => {
-                let mut range = (**range).clone();
-                range.complete();
-                let namespace = range.metadata.namespace_or_default().to_owned();
-                self.limit_ranges.entry(namespace).or_default().push(range);
-            }
+            Object::PriorityClass(class) => self.priority_classes.add((**class).clone()),
+            Object::StorageClass(class) => self.claims.add_storage_class(class),
+            Object::RuntimeClass(class) => self.runtime_classes.add((**class).clone()),
+            Object::LimitRange(range) => self.limit_ranges.add((**range).clone()),
             Object::ResourceClaimTemplate(template) => {
-                let metadata = &template.metadata;
-                let namespace = metadata.namespace_or_default().to_owned();
-                let key = (namespace, metadata.name.clone());
-                self.claim_templates.insert(key, (**template).clone());
+                self.claims.add_template((**template).clone());
             }
             _ => {}
         }
@@ -114,7 +101,7 @@ impl Admission {
                 completed.objects.push(Object::Node(node));
             }
             Object::PersistentVolumeClaim(mut claim) => {
-                self.complete_volume_claim(&mut claim);
+                self.claims.complete(&mut claim);
                 completed.objects.push(Object::PersistentVolumeClaim(claim));
             }
             object => completed.objects.push(object),
@@ -122,7 +109,8 @@ impl Admission {
         Ok(completed)
     }
 
-    /// Does what the API server does before it stores the pod. A pod with a UID is stored already and stays as it is.
+    /// Completes and checks a pod as the API server does before it stores it. A pod with a UID is stored already and stays
+    /// as it is.
     ///
     /// # Errors
     /// If an admission plugin would refuse the pod.
@@ -135,14 +123,26 @@ impl Admission {
             return Ok(admitted);
         }
         defaults::complete(&mut admitted.pod);
-        // The order is that of the API server: a plugin sees what those before it have set.
-        self.set_default_resources(&mut admitted);
-        self.set_priority(&mut admitted)?;
+        // The order is that of the API server, because a plugin sees the fields that others have set before it.
+        self.limit_ranges.set_defaults(&mut admitted);
+        self.priority_classes.set_priority(&mut admitted)?;
         tolerations::tolerate_lost_nodes(&mut admitted.pod.spec.tolerations);
-        self.apply_runtime_class(&mut admitted, &manifest.runtime_class_name)?;
-        self.check_limits(&admitted.pod)?;
-        self.generate_claims(&mut admitted, &manifest.ephemeral_volumes);
+        let runtime_class = &manifest.runtime_class_name;
+        self.runtime_classes.apply(&mut admitted, runtime_class)?;
+        self.limit_ranges.check(&admitted.pod)?;
+        self.claims
+            .generate(&mut admitted, &manifest.ephemeral_volumes);
         Ok(admitted)
+    }
+
+    /// The claim of a template, under its final name.
+    pub(crate) fn volume_claim(
+        &self,
+        template: &ClaimTemplate,
+        namespace: &str,
+        name: String,
+    ) -> wire::PersistentVolumeClaim {
+        self.claims.volume_claim(template, namespace, name, None)
     }
 }
 

@@ -1,6 +1,6 @@
-//! What an API server and its controllers make of a manifest.
+//! Manifests as an API server stores them and as its controllers expand them.
 //!
-//! A pod that a person wrote lacks much of what a stored pod has: the overhead of its `RuntimeClass`, the requests of a
+//! A pod that a person wrote lacks many fields of a stored pod: the overhead of its `RuntimeClass`, the requests of a
 //! `LimitRange`, the priority of its class, the claims of its volumes. [`Admission`] fills that in, as the admission plugins
 //! do that are on by default in Kubernetes 1.36. [`expand`] makes the pods of a workload, as its controller would.
 //! Objects with a UID were stored by an API server, and stay as they are.

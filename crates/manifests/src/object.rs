@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Uses the type of a kind that is known at run time only.
 pub trait KindVisitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
     /// Uses the type.
@@ -173,7 +173,7 @@ impl Kind {
         )
     }
 
-    /// What messages call an object that is not read: its kind, and its group where a kind that is read has the same name.
+    /// The title of objects of another kind in messages: the kind, with its group where a kind that is read has that name.
     pub fn title_of_other(name: &str, api_version: &str) -> String {
         match (Self::of(name, ""), group_of(api_version)) {
             (Some(_), Some(group)) => format!("{name} of {group}"),
@@ -182,7 +182,7 @@ impl Kind {
     }
 }
 
-/// `None` where nothing is said. The group of `v1` is empty; `extensions` had what `apps` has now.
+/// The group; `None` without a version. The group of `v1` is empty; the kinds of `extensions` are now in `apps`.
 pub(crate) fn group_of(api_version: &str) -> Option<&str> {
     let group = match api_version.split_once('/') {
         Some((group, _)) => group,

@@ -2,8 +2,7 @@
 
 use evictd_pod::Node;
 
-/// Sets what the API server sets for a node that it stores: without `status.allocatable` all of the capacity is
-/// allocatable. The note says so.
+/// Sets the defaults of a node: without `status.allocatable` all of its capacity is allocatable. The note says so.
 pub(crate) fn complete_node(node: &mut Node) -> Option<String> {
     let status = &mut node.status;
     if !status.allocatable.is_empty() {

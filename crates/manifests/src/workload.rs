@@ -17,7 +17,7 @@ use serde_json::Value;
 /// The most pods of one workload.
 const MOST_PODS: u64 = 100_000;
 
-/// What a workload becomes.
+/// The pods of a workload, with the objects that its controller makes beside them.
 #[derive(Debug, Clone, Default)]
 pub struct Expansion {
     /// The pods that are still to be made; those that exist already count as made.
@@ -278,9 +278,7 @@ impl<'e> Maker<'e> {
             }
             for template in &spec.volume_claim_templates {
                 let claim = format!("{}-{name}", template.metadata.name);
-                let claim = self
-                    .admission
-                    .volume_claim(template, namespace, claim, None);
+                let claim = self.admission.volume_claim(template, namespace, claim);
                 expansion.volume_claims.push(claim);
             }
             let mut pod = self.pod(name.clone());
@@ -306,9 +304,7 @@ impl<'e> Maker<'e> {
         let namespace = metadata.namespace_or_default();
         for template in &spec.volume_claim_templates {
             let claim = format!("{}-{name}", template.metadata.name);
-            let claim = self
-                .admission
-                .volume_claim(template, namespace, claim, None);
+            let claim = self.admission.volume_claim(template, namespace, claim);
             expansion.volume_claims.push(claim);
         }
         mount(&mut pod.pod.spec, &spec.volume_claim_templates, name);

@@ -66,12 +66,12 @@ struct Reader<'r, R, S> {
     path: Vec<usize>,
 }
 
-/// What a list implies about its items.
+/// The kind of a list's items, as far as the list implies it.
 #[derive(Clone, Copy)]
 pub(super) enum Items<'a> {
     /// They are of this kind unless they say another.
     Of(&'a str),
-    /// They have their own kinds.
+    /// Each names its kind.
     Any,
     /// Not yet known: the list's kind may follow.
     Unknown,
@@ -137,7 +137,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         Ok(())
     }
 
-    /// The objects of a list; returns those without a kind, if the list's own kind decides theirs.
+    /// The objects of a list; returns those without a kind, if the kind of the list decides theirs.
     fn items(&mut self, items: Items<'_>) -> Result<Vec<Waiting>, Stop> {
         if self.path.len() == DEEPEST {
             return Err(Stop::Syntax("Lists inside Lists, too deep"));
@@ -272,7 +272,7 @@ pub(super) fn is_a_list(kind: &str) -> bool {
     kind.is_empty() || kind.ends_with("List")
 }
 
-/// What the kind of a list implies about its items.
+/// The kind of the items of a list of this kind.
 pub(super) fn items_of(kind: &str) -> Items<'_> {
     match kind.strip_suffix("List").unwrap_or(kind) {
         "" => Items::Any,

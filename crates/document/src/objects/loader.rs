@@ -33,7 +33,7 @@ pub trait Receiver {
 pub struct InvalidField {
     /// Its path in the object, such as `spec.selector`.
     pub field: String,
-    /// What is wrong with it.
+    /// The mistake in it.
     pub message: String,
 }
 
@@ -45,7 +45,7 @@ impl Receiver for Vec<Object> {
     }
 }
 
-/// What a loader learned beside the objects.
+/// The knowledge of a loader beside the objects.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// Completes pods that come from elsewhere.
@@ -102,7 +102,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
         Self::new(receiver, Loaded::default(), false, remembers)
     }
 
-    /// Reads what is to come onto a cluster that was read before: workloads become pods.
+    /// Reads manifests for a cluster that was read before: workloads become pods.
     pub fn of_manifests(receiver: &'r mut R, cluster: Loaded) -> Self {
         Self::new(receiver, cluster, true, true)
     }
@@ -340,7 +340,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
         });
     }
 
-    /// Remembers what later objects need, notes what is assumed, and passes the object on.
+    /// Passes an object on. Later objects may need it, and assumptions about it are noted.
     fn pass_on(&mut self, object: Object) -> Result<(), InvalidField> {
         let Loaded {
             admission,
@@ -404,7 +404,7 @@ impl<R: Receiver> Sink for Loader<'_, R> {
         if kind.is_none_or(Kind::may_be_a_workload)
             && let Some(mut workload) = self.workload(&found)
         {
-            // In a typed list only the list says what its items are.
+            // In a typed list only the list has the kind of its items.
             workload["kind"] = found.kind.into();
             let metadata = workload_metadata(&workload);
             self.loaded.existing.add_workload(found.kind, &metadata);

@@ -1,6 +1,6 @@
 //! Reads the objects of a cluster from files, one by one, as an API server would have stored them.
 //!
-//! A file is what `kubectl get -o json` or `-o yaml` prints, a list of such lists, several documents, or a manifest that a
+//! A file is the output of `kubectl get -o json` or `-o yaml`, a list of such lists, several documents, or a manifest that a
 //! person wrote. Only the objects are kept that [`evictd_manifests::Kind`] names, so that the size of a dump does not matter.
 
 mod doubts;
@@ -23,7 +23,7 @@ const LARGEST_YAML: u64 = 256 << 20;
 
 /// A file or another source of objects.
 pub struct Source<R> {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
     /// Its text: JSON (Lists, single objects, several documents) or YAML.
     pub text: R,

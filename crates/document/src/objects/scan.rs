@@ -25,7 +25,7 @@ pub(super) struct Scanner<R> {
     buffer: Vec<u8>,
     /// The next byte.
     at: usize,
-    /// The end of what was read.
+    /// The end of the bytes that were read.
     filled: usize,
     /// From here on the buffer is still needed.
     kept: Option<usize>,
@@ -45,7 +45,7 @@ impl<R: Read> Scanner<R> {
         }
     }
 
-    /// What was read and not passed yet, and the source of the rest.
+    /// The bytes that were read and not passed yet, and the source of the rest.
     pub(super) fn into_rest(self) -> (Vec<u8>, R) {
         let Self {
             mut buffer,
@@ -226,7 +226,7 @@ impl<R: Read> Scanner<R> {
                 }
                 at += 1;
             }
-            // An escape may reach beyond what was read.
+            // An escape may reach beyond the bytes that were read.
             let beyond = at - ahead.len();
             self.at = self.filled;
             if !self.more()? {

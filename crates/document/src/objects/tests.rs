@@ -9,7 +9,7 @@ fn source(name: &str, text: &str) -> Source<std::io::Cursor<Vec<u8>>> {
     }
 }
 
-/// The titles of the objects of a cluster, and what was assumed.
+/// The titles of the objects of a cluster, and the rest that was loaded.
 fn cluster(texts: &[&str]) -> Result<(Vec<String>, Loaded), String> {
     let mut objects: Vec<Object> = Vec::new();
     let mut loader = Loader::of_cluster(&mut objects, true);
@@ -107,7 +107,7 @@ fn pods_are_completed_from_objects_that_follow_them() {
     );
 }
 
-/// The titles of the objects that manifests add to a cluster, and what was assumed.
+/// The titles of the objects that manifests add to a cluster, and the assumptions.
 fn manifests(there: &Value, coming: &[&str]) -> (Vec<String>, Vec<String>) {
     let (_, loaded) = cluster(&[&there.to_string()]).unwrap();
     let mut objects: Vec<Object> = Vec::new();

@@ -1,11 +1,12 @@
 //! The claims that come into being with a pod: of its ephemeral volumes, and from templates of claims on devices.
 
-use super::{Admission, Admitted};
+use super::Admitted;
 use crate::manifest::{ClaimTemplate, EphemeralVolume};
 use evictd_pod::wire::{
     self, Metadata, OwnerReference, ResourceClaimSpec, ResourceClaimStatus, Time, null_is_default,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// A `resource.k8s.io/v1` `ResourceClaimTemplate`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -29,7 +30,7 @@ struct TemplateSpec {
 
 /// A storage class that is marked as the default.
 #[derive(Debug, Clone)]
-pub(super) struct DefaultClass {
+struct DefaultClass {
     name: String,
     created: Option<Time>,
 }
@@ -42,7 +43,7 @@ const IS_DEFAULT: [&str; 2] = [
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 impl DefaultClass {
-    pub(super) fn of(class: &wire::StorageClass) -> Option<Self> {
+    fn of(class: &wire::StorageClass) -> Option<Self> {
         let annotations = &class.metadata.annotations;
         let is_default = IS_DEFAULT
             .iter()
@@ -54,10 +55,29 @@ impl DefaultClass {
     }
 }
 
-impl Admission {
+/// The objects of a cluster that claims are made from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ClaimSources {
+    /// By namespace and name.
+    templates: BTreeMap<(String, String), ResourceClaimTemplate>,
+    default_classes: Vec<DefaultClass>,
+}
+
+impl ClaimSources {
+    pub(super) fn add_template(&mut self, template: ResourceClaimTemplate) {
+        let metadata = &template.metadata;
+        let namespace = metadata.namespace_or_default().to_owned();
+        self.templates
+            .insert((namespace, metadata.name.clone()), template);
+    }
+
+    pub(super) fn add_storage_class(&mut self, class: &wire::StorageClass) {
+        self.default_classes.extend(DefaultClass::of(class));
+    }
+
     /// Sets the class of a claim that names none, as the plugin `DefaultStorageClass` does: of several defaults the newest,
     /// then the first by name. A stored claim, and one that asks for no class, stays as it is.
-    pub fn complete_volume_claim(&self, claim: &mut wire::PersistentVolumeClaim) {
+    pub(super) fn complete(&self, claim: &mut wire::PersistentVolumeClaim) {
         let metadata = &claim.metadata;
         let is_free = metadata.uid.is_empty()
             && claim.spec.storage_class_name.is_none()
@@ -66,7 +86,7 @@ impl Admission {
         if !is_free {
             return;
         }
-        let newest = self.storage_classes.iter().reduce(|best, class| {
+        let newest = self.default_classes.iter().reduce(|best, class| {
             let is_better = class.created > best.created
                 || class.created == best.created && class.name < best.name;
             if is_better { class } else { best }
@@ -75,7 +95,7 @@ impl Admission {
     }
 
     /// The claim of a template, under its final name.
-    pub(crate) fn volume_claim(
+    pub(super) fn volume_claim(
         &self,
         template: &ClaimTemplate,
         namespace: &str,
@@ -92,11 +112,11 @@ impl Admission {
             spec: template.spec.clone(),
             ..wire::PersistentVolumeClaim::default()
         };
-        self.complete_volume_claim(&mut claim);
+        self.complete(&mut claim);
         claim
     }
 
-    pub(super) fn generate_claims(&self, admitted: &mut Admitted, volumes: &[EphemeralVolume]) {
+    pub(super) fn generate(&self, admitted: &mut Admitted, volumes: &[EphemeralVolume]) {
         let metadata = admitted.pod.metadata.clone();
         let namespace = metadata.namespace_or_default();
         let owner = OwnerReference {
@@ -118,7 +138,7 @@ impl Admission {
             };
             let is_generated = statuses.iter().any(|status| status.name == entry.name);
             let key = (namespace.to_owned(), template_name.clone());
-            let Some(template) = self.claim_templates.get(&key).filter(|_| !is_generated) else {
+            let Some(template) = self.templates.get(&key).filter(|_| !is_generated) else {
                 continue;
             };
             let name = format!("{}-{}", metadata.name, entry.name);

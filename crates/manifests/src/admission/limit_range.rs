@@ -1,9 +1,10 @@
 //! The plugin `LimitRanger`: default resources of a namespace's containers, and the bounds of all resources.
 
-use super::{Admission, Admitted, Refusal};
+use super::{Admitted, Refusal};
 use evictd_pod::wire::{self, Metadata, ResourceRequirements, null_is_default};
 use evictd_pod::{Quantity, ResourceList};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// A v1 `LimitRange`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -45,7 +46,7 @@ const POD: &str = "Pod";
 
 impl LimitRange {
     /// The defaults that the API server sets in the object itself.
-    pub(super) fn complete(&mut self) {
+    fn complete(&mut self) {
         if !self.metadata.uid.is_empty() {
             return;
         }
@@ -63,7 +64,7 @@ impl LimitRange {
     }
 }
 
-/// Sets what is missing. Whether anything was.
+/// Sets missing amounts, and tells whether any was missing.
 fn fill(list: &mut ResourceList, defaults: &ResourceList) -> bool {
     let before = list.len();
     for (name, quantity) in defaults.iter() {
@@ -74,14 +75,24 @@ fn fill(list: &mut ResourceList, defaults: &ResourceList) -> bool {
     list.len() > before
 }
 
-impl Admission {
-    fn ranges(&self, pod: &wire::Pod) -> &[LimitRange] {
-        let namespace = pod.metadata.namespace_or_default();
-        self.limit_ranges.get(namespace).map_or(&[], Vec::as_slice)
+/// The limits of a cluster, by namespace.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LimitRanges(BTreeMap<String, Vec<LimitRange>>);
+
+impl LimitRanges {
+    pub(super) fn add(&mut self, mut range: LimitRange) {
+        range.complete();
+        let namespace = range.metadata.namespace_or_default().to_owned();
+        self.0.entry(namespace).or_default().push(range);
     }
 
-    /// Gives containers the requests and limits that their namespace has for those without.
-    pub(super) fn set_default_resources(&self, admitted: &mut Admitted) {
+    fn ranges(&self, pod: &wire::Pod) -> &[LimitRange] {
+        let namespace = pod.metadata.namespace_or_default();
+        self.0.get(namespace).map_or(&[], Vec::as_slice)
+    }
+
+    /// Sets missing requests and limits to the defaults of the namespace.
+    pub(super) fn set_defaults(&self, admitted: &mut Admitted) {
         let Admitted { pod, notes, .. } = admitted;
         for range in self.ranges(pod) {
             for item in range.items(CONTAINER) {
@@ -104,8 +115,8 @@ impl Admission {
         }
     }
 
-    /// Refuses what is outside the bounds of its namespace.
-    pub(super) fn check_limits(&self, pod: &wire::Pod) -> Result<(), Refusal> {
+    /// Refuses a pod with amounts outside the bounds of its namespace.
+    pub(super) fn check(&self, pod: &wire::Pod) -> Result<(), Refusal> {
         let mut mistakes = Vec::new();
         for range in self.ranges(pod) {
             let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);

@@ -1,10 +1,18 @@
 //! The plugin Priority: a pod names a class, the API server stores its value.
 
-use super::{Admission, Admitted, Refusal};
+use super::{Admitted, Refusal};
 use evictd_pod::pod::{SYSTEM_PRIORITY_CLASSES, system_priority};
 use evictd_pod::wire;
 
-impl Admission {
+/// The classes of a cluster.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PriorityClasses(Vec<wire::PriorityClass>);
+
+impl PriorityClasses {
+    pub(super) fn add(&mut self, class: wire::PriorityClass) {
+        self.0.push(class);
+    }
+
     /// Sets priority and preemption policy by the pod's class or by the global default.
     pub(super) fn set_priority(&self, admitted: &mut Admitted) -> Result<(), Refusal> {
         let spec = &admitted.pod.spec;
@@ -15,7 +23,7 @@ impl Admission {
         let class = if name.is_empty() {
             self.global_default()
         } else {
-            let mut classes = self.priority_classes.iter();
+            let mut classes = self.0.iter();
             classes.find(|class| class.metadata.name == name)
         };
         if let Some(class) = class {
@@ -33,15 +41,12 @@ impl Admission {
 
     /// Of several the API server takes the lowest.
     fn global_default(&self) -> Option<&wire::PriorityClass> {
-        let defaults = self
-            .priority_classes
-            .iter()
-            .filter(|class| class.global_default);
+        let defaults = self.0.iter().filter(|class| class.global_default);
         defaults.min_by_key(|class| class.value)
     }
 
     fn known(&self) -> String {
-        let classes = self.priority_classes.iter();
+        let classes = self.0.iter();
         let classes = classes.map(|class| class.metadata.name.as_str());
         let built_in = SYSTEM_PRIORITY_CLASSES.into_iter().map(|(name, _)| name);
         let mut names: Vec<&str> = classes.chain(built_in).collect();

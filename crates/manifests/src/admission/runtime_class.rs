@@ -1,9 +1,10 @@
-//! The plugin `RuntimeClass`: what a pod's runtime itself needs, and the nodes that have it.
+//! The plugin `RuntimeClass`: the overhead of a pod's runtime, and the nodes that have the runtime.
 
-use super::{Admission, Admitted, Refusal, amounts};
+use super::{Admitted, Refusal, amounts};
 use evictd_pod::ResourceList;
 use evictd_pod::wire::{Metadata, TextMap, Toleration, null_is_default};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// A `node.k8s.io/v1` `RuntimeClass`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -34,16 +35,21 @@ struct Scheduling {
     tolerations: Vec<Toleration>,
 }
 
-impl Admission {
-    pub(super) fn apply_runtime_class(
-        &self,
-        admitted: &mut Admitted,
-        name: &str,
-    ) -> Result<(), Refusal> {
+/// The classes of a cluster, by name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RuntimeClasses(BTreeMap<String, RuntimeClass>);
+
+impl RuntimeClasses {
+    pub(super) fn add(&mut self, class: RuntimeClass) {
+        self.0.insert(class.metadata.name.clone(), class);
+    }
+
+    /// Adds overhead, node labels and tolerations of the class with this name.
+    pub(super) fn apply(&self, admitted: &mut Admitted, name: &str) -> Result<(), Refusal> {
         if name.is_empty() {
             return Ok(());
         }
-        let Some(class) = self.runtime_classes.get(name) else {
+        let Some(class) = self.0.get(name) else {
             // Dumps seldom hold these classes, so that its absence proves nothing.
             let note = format!(
                 "RuntimeClass {name} is not in the input; its overhead and its nodes are not known"

@@ -180,7 +180,7 @@ fn a_maximum_is_the_default_of_its_namespace_and_that_of_another_is_not_asked() 
 }
 
 #[test]
-fn what_is_outside_the_bounds_of_a_namespace_is_refused() {
+fn amounts_outside_the_bounds_of_a_namespace_are_refused() {
     let table = [
         (
             json!({"type": "Container", "max": {"cpu": "1"}}),
@@ -222,7 +222,7 @@ fn pods_tolerate_a_lost_node_for_five_minutes_unless_they_say_otherwise() {
         .spec
         .tolerations
         .iter()
-        .map(|own| own.toleration_seconds)
+        .map(|toleration| toleration.toleration_seconds)
         .collect();
     assert_eq!(seconds, [Some(300), Some(300)]);
     let all = json!({"tolerations": [{"operator": "Exists"}]});
@@ -259,10 +259,10 @@ fn a_claim_that_asks_for_no_class_gets_none() {
     let admission = admission(&[class]);
     let mut none: wire::PersistentVolumeClaim =
         serde_json::from_value(json!({"spec": {"storageClassName": ""}})).unwrap();
-    admission.complete_volume_claim(&mut none);
+    admission.claims.complete(&mut none);
     assert_eq!(none.spec.storage_class_name.as_deref(), Some(""));
     let mut absent = wire::PersistentVolumeClaim::default();
-    admission.complete_volume_claim(&mut absent);
+    admission.claims.complete(&mut absent);
     assert_eq!(absent.spec.storage_class_name.as_deref(), Some("std"));
 }
 

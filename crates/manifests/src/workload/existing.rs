@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 /// Namespace, kind and name.
 type Key = (String, String, String);
 
-/// What a cluster has before workloads are expanded.
+/// The nodes, pods and workloads of a cluster before other workloads are expanded.
 #[derive(Debug, Clone, Default)]
 pub struct Existing {
     pub(super) nodes: Vec<Node>,
