@@ -214,11 +214,6 @@ impl Metadata {
     }
 }
 
-/// `namespace/name`: the key of an object among those of its kind.
-pub fn full_name(namespace: &str, name: &str) -> String {
-    format!("{namespace}/{name}")
-}
-
 /// One owner of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

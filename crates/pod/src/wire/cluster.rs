@@ -438,3 +438,8 @@ pub struct NamedDisk {
     #[serde(deserialize_with = "null_is_default")]
     pub read_only: bool,
 }
+
+/// `namespace/name`: the key of an object among those of its kind.
+pub fn full_name(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}
