@@ -35,6 +35,7 @@ impl Trace {
                 twice(&mut found, &format!("queues[{index}].name"), &queue.name);
             }
         }
+        // Without queues every job is in the one that sessions fall back to.
         if queues.is_empty() {
             queues.insert("default");
         }
@@ -95,6 +96,7 @@ fn of_nodes(found: &mut Vec<Mistake>, nodes: &Nodes, place: &str, names: &mut Ha
     name(found, format!("{place}.name"), &nodes.name);
     none(found, format!("{place}.count"), nodes.count);
     amounts(found, &format!("{place}.allocatable"), &nodes.allocatable);
+    // The number is reported already, and so many names would take too much memory.
     if u64::from(nodes.count) > MOST_NODES {
         return;
     }

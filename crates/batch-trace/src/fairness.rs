@@ -18,6 +18,7 @@ pub(super) fn index(claims: &[Claim]) -> Option<f64> {
         .copied()
         .filter(|claim| claim.wants > 0.0)
         .collect();
+    // A single queue has no other one to be compared with.
     if claims.len() < 2 {
         return None;
     }
@@ -48,6 +49,7 @@ fn entitled(claims: &[Claim]) -> Vec<f64> {
     loop {
         let open = || claims.iter().zip(&parts).filter(|(_, part)| part.is_none());
         let weights: f64 = open().map(|(claim, _)| claim.weight).sum();
+        // The part for each unit of weight, if every open queue wanted it.
         let level = left / weights;
         let content: Vec<bool> = claims
             .iter()
@@ -63,6 +65,7 @@ fn entitled(claims: &[Claim]) -> Vec<f64> {
         for ((claim, part), content) in claims.iter().zip(&mut parts).zip(content) {
             if content {
                 *part = Some(claim.wants);
+                // The rest of its part is divided among the others in the next round.
                 left -= claim.wants;
             }
         }
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_less_than_its_part_leaves_the_rest_to_the_others() {
+    fn a_queue_that_wants_less_than_its_part_leaves_the_rest_to_the_others() {
         for (claims, wanted) in [
             (vec![(1.0, 1.0), (1.0, 1.0)], vec![0.5, 0.5]),
             (vec![(3.0, 1.0), (1.0, 1.0)], vec![0.75, 0.25]),
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_tells_one_who_has_all_from_equal_parts() {
+    fn the_index_is_low_if_one_queue_has_everything() {
         let fair = [claim(3.0, 1.0, 0.75), claim(1.0, 1.0, 0.25)];
         assert!(near(index(&fair).unwrap(), 1.0));
         let greedy = [claim(1.0, 1.0, 1.0), claim(1.0, 1.0, 0.0)];

@@ -66,6 +66,7 @@ pub fn generate(recipe: &Recipe) -> Trace {
     let mut random = Random::new(recipe.seed);
     let mut jobs: Vec<Job> = (0..recipe.jobs).map(|_| job(&mut random)).collect();
     let work: f64 = jobs.iter().map(core_seconds).sum();
+    // The load fixes the time of all arrivals.
     let span = (work / (CORES * recipe.load)).max(1.0);
     let mut arrivals: Vec<u64> = (0..recipe.jobs)
         .map(|_| arrival(&mut random, span))
@@ -113,6 +114,7 @@ fn job(random: &mut Random) -> Job {
     let owner = (0..owners).find(|_| random.part() < 0.5).unwrap_or(0);
     let replicas = random.pick(&SIZES).unwrap_or(1);
     let mut cores = random.pick(&PER_POD).unwrap_or(1);
+    // Otherwise the largest jobs would not fit into the cluster at all.
     if replicas >= BIG {
         cores = cores.min(2);
     }

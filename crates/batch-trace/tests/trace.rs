@@ -67,7 +67,7 @@ fn a_job_without_room_waits_for_the_end_of_another() {
 }
 
 #[test]
-fn evicted_pods_start_over_and_what_they_had_done_is_lost() {
+fn an_evicted_pod_starts_over_and_its_work_is_lost() {
     let jobs = [
         job("greedy", "a", [0, 100], [8, 1, 1]),
         job("other", "b", [40, 20], [2, 2, 2]),
@@ -184,7 +184,7 @@ fn a_pod_that_has_all_it_waits_for_is_not_looked_at_again() {
 }
 
 #[test]
-fn who_takes_the_same_room_from_each_other_for_ever_is_broken_off() {
+fn a_simulation_in_which_jobs_evict_each_other_for_ever_is_stopped() {
     let jobs = [
         job("one", "a", [0, 100], [1, 1, 4]),
         job("other", "b", [10, 100], [1, 1, 4]),
@@ -204,7 +204,7 @@ fn who_takes_the_same_room_from_each_other_for_ever_is_broken_off() {
 type Change = Box<dyn Fn(&mut Value)>;
 
 #[test]
-fn mistakes_are_told_by_their_fields() {
+fn errors_of_a_trace_name_their_fields() {
     let good = json!({"nodes": [{"name": "n", "allocatable": {"cpu": 1}}], "queues": [{"name": "gold"}],
         "jobs": [job("j", "gold", [0, 1], [2, 1, 1])]});
     let mistakes = |change: &dyn Fn(&mut Value)| {

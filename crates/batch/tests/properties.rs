@@ -222,7 +222,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn a_cache_that_was_told_of_changes_is_like_one_made_anew(
+    fn a_cache_after_changes_equals_a_new_cache(
         first in prop::collection::vec(job(), 0..7),
         second in prop::collection::vec(job(), 0..7),
         weights in prop::collection::vec(1_i32..4, 1..4),
@@ -287,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn with_us_no_gang_is_broken(
+    fn with_evictds_compat_no_gang_is_broken(
         jobs in prop::collection::vec(job(), 0..7),
         cores in 1_u32..9,
         conf in 1_usize..4,
@@ -309,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn what_all_queues_deserve_is_at_most_the_cluster(
+    fn the_deserved_shares_of_all_queues_fit_into_the_cluster(
         jobs in prop::collection::vec(job(), 0..7),
         weights in prop::collection::vec(0_i32..9, 3),
         cores in 1_u32..9,
@@ -327,7 +327,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn with_unchanged_demand_nobody_reclaims_for_ever(
+    fn reclaim_ends_while_the_demand_is_unchanged(
         jobs in prop::collection::vec(job(), 0..7),
         weights in prop::collection::vec(1_i32..4, 3),
         cores in 1_u32..9,

@@ -1,4 +1,4 @@
-//! What would have to change for a pod or a job to be placed.
+//! The fewest and smallest changes with which a pod or a job could be placed.
 //!
 //! A caller implements [`Trial`]: it applies changes to a cluster, looks whether they suffice, and restores the cluster. The
 //! search asks it for ever fewer and smaller changes. So every answer was tried. `evictd-scheduler explain`,

@@ -14,7 +14,9 @@ impl Simulator<'_> {
     pub(super) fn carry_out(&mut self) {
         let outcome = std::mem::take(&mut self.outcome);
         let acts = !outcome.binds.is_empty() || !outcome.evicted.is_empty();
+        // A row of sessions that change only conditions ends the simulation.
         self.idle = if acts { 0 } else { self.idle + 1 };
+        // Usage is constant between changes, so it is recorded only before one.
         if acts {
             self.usage.advance(self.now);
         }
@@ -29,6 +31,7 @@ impl Simulator<'_> {
         self.outcome = outcome;
         self.unsettled = acts;
         self.changed = acts || ((promised || moved) && self.idle < PATIENCE);
+        // Jobs that evict each other in turn would never end.
         if self.evictions > BACK_AND_FORTH * (self.pods.len() + PATIENCE as usize) {
             self.broken_off = true;
         }
@@ -44,6 +47,7 @@ impl Simulator<'_> {
         node.clone_into(&mut bound.pod.spec.node_name);
         "Running".clone_into(&mut bound.pod.status.phase);
         bound.pod.status.start_time = timestamp(self.now);
+        // The nomination is fulfilled.
         bound.pod.status.nominated_node_name.clear();
         bound.stage = Stage::Runs(self.now);
         self.world.pod(&bound.pod);
@@ -72,6 +76,7 @@ impl Simulator<'_> {
             return;
         };
         gone.stage = Stage::Goes;
+        // The event of its end belongs to the earlier generation and is ignored.
         gone.made += 1;
         gone.pod.metadata.deletion_timestamp = timestamp(self.now).map(Time::from);
         self.world.pod(&gone.pod);

@@ -171,6 +171,7 @@ impl<'t> Simulator<'t> {
                 return false;
             };
             self.happen_until(at);
+            // A reservation ends, which no event announces.
             if again == Some(at) {
                 self.now = at;
                 self.changed = true;
@@ -178,6 +179,7 @@ impl<'t> Simulator<'t> {
         }
         let period = self.options.period.as_millis().max(1);
         let at = self.now.max(self.next_session);
+        // Sessions are a fixed grid, so that a quiet time can be skipped without a shift of the later ones.
         let at = at.div_ceil(period).saturating_mul(period);
         self.happen_until(at);
         self.now = at;
@@ -192,6 +194,7 @@ impl<'t> Simulator<'t> {
 
     /// Whether a session could come to something new. Where no pod waits there is nothing to decide.
     const fn is_due(&self) -> bool {
+        // A session without a pending pod decides nothing.
         !self.broken_off && (self.unsettled || (self.changed && self.waiting > 0))
     }
 

@@ -106,7 +106,7 @@ fn s6_096_hierarchical_drf_and_proportion_do_not_share_a_tier() {
 }
 
 #[test]
-fn what_has_another_shape_is_refused_with_its_place() {
+fn a_value_of_another_type_is_refused_with_its_place() {
     let error = |text: &str| Conf::read(text).unwrap_err().to_string();
     assert_eq!(error("actions: enqueue\ntiers: 3"), "tiers: must be a list");
     assert_eq!(error("- a"), "the file: must be a map");

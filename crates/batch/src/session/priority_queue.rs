@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_097_what_comes_first_is_popped_first() {
+    fn s6_097_the_first_item_is_popped_first() {
         let mut waiting = PriorityQueue::default();
         for item in [5, 1, 4, 1, 9, 0, 7] {
             waiting.push(item, |a, b| a < b);

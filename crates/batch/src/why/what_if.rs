@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_for_a_try_is_put_back_exactly() {
+    fn changes_of_a_trial_are_undone_exactly() {
         let (conf, compat) = (Conf::read("").unwrap(), Compat::EVICTD);
         let mut what_if = WhatIf::new(
             Cluster::new(),

@@ -116,7 +116,7 @@ fn a_group_that_volcano_made_shrinks_to_what_can_start_and_is_marked() {
 }
 
 #[test]
-fn what_a_gang_needs_without_those_that_wait() {
+fn the_minimum_of_a_gang_leaves_out_dependent_tasks() {
     let of = |min: i32, driver: (i32, i32), executor: (i32, i32)| {
         let mut tasks = tasks();
         for (at, (replicas, min)) in [driver, executor].into_iter().enumerate() {

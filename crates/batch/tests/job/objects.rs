@@ -247,7 +247,7 @@ fn s6_046_a_jobs_group_needs_what_its_first_pods_use() {
 }
 
 #[test]
-fn a_job_with_more_pods_than_a_cluster_holds_is_refused_and_told_so() {
+fn a_job_with_more_pods_than_a_cluster_holds_is_refused_with_an_event() {
     let mut huge = task("w", i32::MAX);
     huge["minAvailable"] = json!(1);
     let answer = volcano(

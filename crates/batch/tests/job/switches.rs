@@ -163,7 +163,7 @@ fn s6_047_what_ended_while_no_controller_ran_is_an_event() {
 }
 
 #[test]
-fn ours_and_volcanos_agree_where_no_switch_is_asked() {
+fn both_compats_agree_where_no_difference_applies() {
     let pods = json!([pod("w", 0, "Running"), pod("w", 1, "Running")]);
     for action in [
         "SyncJob",

@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn nobody_waits_to_be_let_in_who_would_be_placed(
+    fn every_job_that_could_be_placed_is_enqueued(
         gangs in prop::collection::vec(gang(), 1..7),
         cores in prop::collection::vec(1_u8..8, 1..4),
     ) {

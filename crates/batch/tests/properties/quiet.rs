@@ -141,7 +141,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn with_unchanged_demand_nobody_preempts_for_ever(
+    fn preempt_ends_while_the_demand_is_unchanged(
         jobs in prop::collection::vec(job(), 2..7),
         weights in prop::collection::vec(1_i32..4, 3),
         cores in 1_u32..6,
@@ -202,7 +202,7 @@ fn two(tiers: &[Vec<&'static str>], priorities: [usize; 2], compat: Compat) -> V
 }
 
 #[test]
-fn priority_and_drf_in_different_tiers_pull_nobody_to_and_fro() {
+fn priority_and_drf_in_different_tiers_do_not_preempt_in_turn() {
     let layouts = [
         ([vec!["priority"], vec!["drf"]], [1, 0]),
         ([vec!["drf"], vec!["priority"]], [1, 0]),

@@ -230,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn a_job_that_fits_nowhere_is_in_nobodys_way(
+    fn a_job_that_fits_nowhere_holds_up_no_other_job(
         nodes in 1_usize..4,
         lengths in prop::collection::vec(1_usize..6, 3..8),
     ) {

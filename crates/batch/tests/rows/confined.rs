@@ -47,7 +47,7 @@ fn placed(outcome: &Outcome, group: &str) -> (String, usize) {
 }
 
 #[test]
-fn a_gang_goes_to_the_first_domain_that_takes_it_whole_or_nowhere() {
+fn a_gang_is_placed_in_the_first_domain_that_fits_it_whole_or_not_at_all() {
     let nodes = racks(&[
         ("a1", "1"),
         ("a2", "1"),
@@ -74,7 +74,7 @@ fn a_gang_goes_to_the_first_domain_that_takes_it_whole_or_nowhere() {
 }
 
 #[test]
-fn where_jobs_are_not_asked_for_a_place_the_nodes_of_the_best_domain_say_why_it_waits() {
+fn without_the_placement_check_the_best_domain_gives_the_reason_why_a_job_waits() {
     let nodes = racks(&[("a1", "1"), ("b1", "2"), ("c1", "1")]);
     let actions = conf(
         "allocate",
@@ -89,7 +89,7 @@ fn where_jobs_are_not_asked_for_a_place_the_nodes_of_the_best_domain_say_why_it_
 }
 
 #[test]
-fn where_some_have_nodes_only_their_domain_is_left() {
+fn pods_on_nodes_fix_the_domain_of_the_others() {
     let nodes = racks(&[("a1", "4"), ("b1", "2")]);
     let mut pods = members("t", 3);
     pods[0] = running("t", 0, "b1");
@@ -177,7 +177,7 @@ fn a_gang_with_pods_that_ask_for_nothing_starts_only_where_there_is_a_place_for_
 }
 
 #[test]
-fn what_others_have_got_before_in_the_session_counts() {
+fn earlier_placements_of_the_session_count_in_a_domain() {
     let nodes = racks(&[("a1", "3"), ("b1", "2")]);
     let groups = [
         confined("t", 2, ""),
@@ -207,7 +207,7 @@ fn high(mut group: Value) -> Value {
 }
 
 #[test]
-fn room_is_taken_within_one_domain_first_where_the_fewest_have_to_go_and_else_from_nobody() {
+fn victims_are_in_one_domain_and_the_one_with_the_fewest_comes_first() {
     let nodes = racks(&[("a1", "2"), ("b1", "3"), ("c1", "1")]);
     for (of, actions) in [
         ("", "enqueue, allocate, preempt"),
@@ -240,7 +240,7 @@ fn room_is_taken_within_one_domain_first_where_the_fewest_have_to_go_and_else_fr
 }
 
 #[test]
-fn room_is_taken_in_another_domain_than_that_which_has_the_most_already() {
+fn victims_may_be_in_another_domain_than_the_idlest_one() {
     let nodes = racks(&[("a1", "2"), ("b1", "2")]);
     let (group, mut pods) = low("old", &["b1", "b1"], "");
     let (stays, of_stays) = low("stays", &["a1"], "");
@@ -256,7 +256,7 @@ fn room_is_taken_in_another_domain_than_that_which_has_the_most_already() {
 }
 
 #[test]
-fn nobody_goes_elsewhere_for_a_gang_of_which_some_have_nodes() {
+fn no_pod_of_another_domain_is_evicted_for_a_gang_that_runs_in_part() {
     let nodes = racks(&[("a1", "2"), ("b1", "2")]);
     let (group, mut pods) = low("old", &["a1", "a1", "b1"], "");
     pods.push(running("t", 0, "b1"));
@@ -272,7 +272,7 @@ fn nobody_goes_elsewhere_for_a_gang_of_which_some_have_nodes() {
 }
 
 #[test]
-fn room_that_is_getting_free_in_one_domain_is_waited_for_and_nobody_else_goes() {
+fn a_gang_waits_for_releasing_room_of_its_domain_and_evicts_no_further_pod() {
     let nodes = racks(&[("a1", "2"), ("b1", "2")]);
     let (group, mut pods) = low("old", &["a1", "a1", "b1", "b1"], "");
     for pod in &mut pods[2..] {
@@ -331,7 +331,7 @@ fn nodes_of_one_domain_are_kept_for_a_gang_that_has_waited_long() {
 }
 
 #[test]
-fn in_volcanos_form_it_holds_too() {
+fn with_volcanos_compat_a_gang_is_also_in_one_domain() {
     let nodes = racks(&[("a1", "1"), ("b1", "2")]);
     let objects: Objects = parse(json!({
         "conf": configuration(), "nodes": nodes, "queues": [queue("default")],

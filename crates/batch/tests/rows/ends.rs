@@ -90,7 +90,7 @@ fn s6_121_pods_that_ask_for_nothing_count_for_the_gang() {
 }
 
 #[test]
-fn s6_123_gangs_are_told_whether_they_start() {
+fn s6_123_a_gang_has_a_condition_that_says_whether_it_starts() {
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:10:00Z"},
         "spec": {"nodeName": "a"}, "status": {"phase": "Running"}});
     let outcome = gangs()
@@ -152,7 +152,7 @@ fn s6_138_phases() {
 }
 
 #[test]
-fn s6_139_pods_are_told_why_they_wait_once() {
+fn s6_139_a_pod_has_its_condition_written_once() {
     let scenario = gangs().job("j", 2, "Inqueue").waiting("j", 2, "2");
     let outcome = scenario.run();
     let first = &outcome.pod_conditions["default/j-work-0"];
@@ -226,7 +226,7 @@ fn s6_139_a_condition_that_is_being_written_is_not_reported_again_until_a_watch_
 }
 
 #[test]
-fn s6_140_groups_are_told_how_they_stand() {
+fn s6_140_a_group_has_events_about_its_state() {
     let outcome = gangs()
         .job("old", 1, "Pending")
         .running("old", 0, &["a"], "1")

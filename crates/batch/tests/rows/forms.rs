@@ -35,7 +35,7 @@ fn two_gangs() -> Scenario {
 }
 
 #[test]
-fn whole_gangs_go_or_none() {
+fn a_gang_is_evicted_whole_or_not_at_all() {
     let scenario = two_gangs();
     // Volcano breaks a gang: of its two pods one goes, and the other runs in vain.
     assert_eq!(evicted(&scenario.run()).len(), 1);
@@ -107,7 +107,7 @@ fn s6_088_a_group_has_no_higher_priority_than_its_pods() {
 }
 
 #[test]
-fn room_that_is_getting_free_is_used_before_anybody_else_goes() {
+fn releasing_room_is_used_before_another_pod_is_evicted() {
     let conf = conf("allocate, preempt", &[&["priority", "gang", "predicates"]]);
     let goes = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"nodeName": "b"}, "status": {"phase": "Running"}});
@@ -142,7 +142,7 @@ fn gangs_that_can_spare_a_pod_come_first() {
 }
 
 #[test]
-fn queues_keep_what_they_deserve_whatever_a_tier_grants() {
+fn a_queue_keeps_its_deserved_share_even_if_a_tier_permits_more_victims() {
     let conf_of = conf(
         "reclaim",
         &[&["gang", "conformance"], &["proportion", "predicates"]],
@@ -164,7 +164,7 @@ fn queues_keep_what_they_deserve_whatever_a_tier_grants() {
 }
 
 #[test]
-fn nobody_goes_without_whom_it_would_do() {
+fn no_pod_is_evicted_unless_its_room_is_needed() {
     // The last of the order is small and goes first; then the large one has to go, which alone would have been enough.
     let scenario = Scenario::new(&reclaim())
         .queue("r", &json!({}))
@@ -180,7 +180,7 @@ fn nobody_goes_without_whom_it_would_do() {
 }
 
 #[test]
-fn who_loses_the_least_goes_for_another_queue() {
+fn reclaim_evicts_the_gang_with_the_least_lost_work() {
     let scenario = |times: [&str; 2]| {
         let runs = |node: &str, since: &str| json!({"spec": {"nodeName": node}, "status": {"phase": "Running", "startTime": since}});
         Scenario::new(&reclaim())
@@ -224,7 +224,7 @@ fn who_loses_the_least_goes_for_another_queue() {
 }
 
 #[test]
-fn placement_is_asked_before_anybody_goes() {
+fn filters_run_without_the_victims_before_any_pod_is_evicted() {
     // A pod of another scheduler has the port; whoever else goes, the node does not take the new one.
     let port = |port: i32| {
         json!({"containers": [{"name": "c", "ports": [{"containerPort": port, "hostPort": port}],
@@ -255,7 +255,7 @@ fn placement_is_asked_before_anybody_goes() {
 }
 
 #[test]
-fn a_gang_that_lost_a_pod_comes_first() {
+fn a_gang_that_lost_a_pod_is_ordered_first() {
     let scenario = Scenario::new(&conf("allocate", &[&["gang"], &["predicates"]]))
         .node("a", "3")
         .job("new", 2, "Inqueue")
@@ -270,7 +270,7 @@ fn a_gang_that_lost_a_pod_comes_first() {
 }
 
 #[test]
-fn who_stays_is_what_it_was_before() {
+fn an_undone_eviction_restores_the_status_of_the_task() {
     // Somebody was to go for a gang of two, of which only one fits: all of it is undone.
     let conf = conf(
         "allocate, preempt",
@@ -323,7 +323,7 @@ fn a_queue_below_its_share_reclaims_in_a_full_cluster() {
 }
 
 #[test]
-fn who_was_tried_in_vain_is_promised_nothing() {
+fn a_job_that_could_not_be_placed_is_promised_nothing() {
     let in_vain = json!({"spec": {"minResources": {"cpu": "8"}}, "status": {"conditions": [
         {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": ""}]}});
     let need = json!({"minResources": {"cpu": "1"}});
@@ -360,7 +360,7 @@ fn who_was_tried_in_vain_is_promised_nothing() {
 }
 
 #[test]
-fn a_gang_is_not_let_in_where_only_whole_gangs_like_it_could_go() {
+fn a_gang_is_not_enqueued_if_only_gangs_that_precede_it_could_be_evicted() {
     let scenario = |class: &str| {
         Scenario::new(&conf(
             "enqueue, preempt",
@@ -383,7 +383,7 @@ fn a_gang_is_not_let_in_where_only_whole_gangs_like_it_could_go() {
 }
 
 #[test]
-fn what_a_queue_cannot_use_goes_to_others() {
+fn a_share_that_a_queue_cannot_use_is_redistributed() {
     let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
     let two_queues = || Scenario::new(&conf).queue("r", &json!({})).node("a", "8");
     let scenario = |cores: &str| {
@@ -423,7 +423,7 @@ fn asks(cpu: &str, memory: &str) -> Value {
 }
 
 #[test]
-fn who_lends_of_one_resource_takes_of_another() {
+fn a_queue_that_lends_one_resource_may_take_another() {
     let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
     let bound = |compat: Compat| {
         let small = |scenario: Scenario, index: usize| {
@@ -450,7 +450,7 @@ fn who_lends_of_one_resource_takes_of_another() {
 }
 
 #[test]
-fn who_lends_first_is_asked_again_what_it_could_use() {
+fn redistribution_asks_the_first_lender_again_for_its_usable_share() {
     let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
     let outcome = Scenario::new(&conf)
         .queue("r", &json!({}))
@@ -466,7 +466,7 @@ fn who_lends_first_is_asked_again_what_it_could_use() {
 }
 
 #[test]
-fn what_others_hold_is_not_divided_among_queues() {
+fn room_of_pods_without_a_job_is_not_divided_among_queues() {
     let other = json!({"spec": {"schedulerName": "default-scheduler", "nodeName": "a"}, "status": {"phase": "Running"}});
     let scenario = Scenario::new(&reclaim())
         .queue("r", &json!({}))

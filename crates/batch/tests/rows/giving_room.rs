@@ -50,7 +50,7 @@ fn s6_098_every_filter_has_to_agree_and_scores_are_added() {
 }
 
 #[test]
-fn s6_103_what_was_done_for_a_gang_that_does_not_start_is_undone() {
+fn s6_103_placements_of_a_gang_that_does_not_start_are_undone() {
     let outcome = Scenario::new(&conf(
         "allocate",
         &[&["priority", "gang", "drf"], &["proportion", "predicates"]],
@@ -68,7 +68,7 @@ fn s6_103_what_was_done_for_a_gang_that_does_not_start_is_undone() {
 }
 
 #[test]
-fn s6_107_tasks_beyond_what_the_queue_deserves_are_passed_over() {
+fn s6_107_tasks_beyond_the_deserved_share_of_the_queue_are_passed_over() {
     let outcome = Scenario::new(&conf(
         "allocate",
         &[&["gang"], &["proportion", "predicates"]],
@@ -195,7 +195,7 @@ fn s6_109_room_now_comes_before_room_later() {
 }
 
 #[test]
-fn s6_110_a_job_that_waits_for_others_to_go_holds_its_room() {
+fn s6_110_a_job_that_waits_for_its_victims_holds_its_room() {
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:10:00Z"},
         "spec": {"nodeName": "a"}, "status": {"phase": "Running"}});
     let outcome = Scenario::new(&conf("allocate", &[GANG, NODES]))

@@ -198,7 +198,7 @@ fn s6_105_a_little_more_is_let_in_than_there_is_room_for() {
 }
 
 #[test]
-fn s6_106_where_nobody_lets_jobs_in_all_are_taken_up_but_invalid_ones() {
+fn s6_106_without_action_enqueue_every_valid_job_is_considered() {
     let outcome = Scenario::new(&conf("allocate", &[GANG]))
         .node("a", "4")
         .job("j", 1, "Pending")
@@ -230,7 +230,7 @@ fn s6_141_a_job_that_names_no_queue_goes_to_the_default_one() {
 }
 
 #[test]
-fn a_configuration_that_is_wrong_is_told_and_what_is_passed_over_is_warned_of() {
+fn a_wrong_configuration_is_an_error_and_an_ignored_part_is_a_warning() {
     let wrong = Objects {
         conf: "actions: dance".to_owned(),
         ..Objects::default()
@@ -251,7 +251,7 @@ fn a_configuration_that_is_wrong_is_told_and_what_is_passed_over_is_warned_of() 
 }
 
 #[test]
-fn what_queues_were_promised_counts_when_room_is_given_out_to_jobs_that_ask() {
+fn inqueue_amounts_count_when_jobs_are_enqueued() {
     let mut scenario = Scenario::new(&conf(
         "enqueue",
         &[&["gang"], &["predicates", "proportion"]],
@@ -275,7 +275,7 @@ fn what_queues_were_promised_counts_when_room_is_given_out_to_jobs_that_ask() {
 }
 
 #[test]
-fn a_group_or_pod_that_names_too_many_resources_says_so_and_others_go_on() {
+fn a_group_or_pod_with_too_many_resources_is_reported_and_others_are_placed() {
     let names = |count: usize| -> serde_json::Map<_, _> {
         let names = (0..count).map(|number| (format!("example.com/r{number}"), json!("1")));
         names.collect()

@@ -66,7 +66,7 @@ fn a_job_that_does_not_fit_on_any_node_is_not_let_in() {
 }
 
 #[test]
-fn what_was_let_in_before_has_its_room() {
+fn a_job_that_was_enqueued_before_has_its_room() {
     let gang = |own: Scenario, name: &str, phase: &str, pods: i32, cpu: u32| {
         own.job_with(name, pods, phase, &unmade(pods, cpu))
     };
@@ -192,7 +192,7 @@ fn a_job_whose_pods_are_not_made_is_let_in_to_reclaim_and_reclaims_in_the_next_s
 }
 
 #[test]
-fn what_is_going_counts_as_gone_and_an_argument_takes_the_question_out() {
+fn releasing_pods_count_as_ended_and_an_argument_disables_the_placement_check() {
     let going = json!({
         "metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"},
         "spec": {"nodeName": "a"}, "status": {"phase": "Running"},

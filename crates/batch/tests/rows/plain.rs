@@ -50,7 +50,7 @@ fn s6_059_s6_089_a_pod_of_no_group_waits_for_one_with_volcano_and_is_placed_with
 }
 
 #[test]
-fn a_plain_pod_counts_in_the_queue_that_it_names_and_hears_why_it_waits() {
+fn a_bare_pod_counts_in_its_queue_and_has_a_condition_while_it_waits() {
     let queue = json!({"metadata": {"annotations": {
         "scheduling.k8s.io/group-name": "", "scheduling.volcano.sh/queue-name": "small"}}});
     let scenario = scenario()
@@ -68,7 +68,7 @@ fn a_plain_pod_counts_in_the_queue_that_it_names_and_hears_why_it_waits() {
 }
 
 #[test]
-fn a_plain_pod_goes_for_a_job_of_higher_priority_and_is_no_victim_of_its_equals() {
+fn a_bare_pod_is_evicted_for_a_higher_priority_and_not_for_an_equal_one() {
     let web = alone(
         &json!({"spec": {"nodeName": "a", "schedulerName": "volcano"}, "status": {"phase": "Running"}}),
     );
@@ -90,7 +90,7 @@ fn a_plain_pod_goes_for_a_job_of_higher_priority_and_is_no_victim_of_its_equals(
 }
 
 #[test]
-fn what_was_come_to_of_a_plain_pod_is_kept_while_it_changes_and_forgotten_when_it_goes() {
+fn the_status_of_a_bare_pod_is_kept_while_it_changes_and_forgotten_when_it_is_deleted() {
     let objects = scenario().pod("web", "", "8", &alone(&json!({}))).objects();
     let mut cluster = Cluster::new();
     for node in &objects.nodes {

@@ -101,7 +101,7 @@ fn the_emptiest_nodes_are_kept_for_a_job_that_has_waited_long() {
 }
 
 #[test]
-fn nodes_are_kept_from_those_only_that_come_after_the_job() {
+fn nodes_are_reserved_only_against_jobs_after_the_job() {
     let job = |class: &str| {
         five_nodes(&allocate())
             .job_with("other", 1, "Inqueue", &json!({"priorityClassName": class}))
@@ -122,7 +122,7 @@ fn nodes_are_kept_from_those_only_that_come_after_the_job() {
 }
 
 #[test]
-fn no_node_is_kept_that_is_not_needed_or_for_a_job_that_fits_nowhere() {
+fn no_needless_node_is_reserved_and_none_for_a_job_that_fits_nowhere() {
     // Its one pod needs one node; whichever of two becomes free first will do.
     let one = Scenario::new(&allocate())
         .node("a", "4")
@@ -243,7 +243,7 @@ fn after_turn(scenario: &Scenario, [from, until]: [Option<&str>; 2], time: &str)
 }
 
 #[test]
-fn nodes_are_kept_no_longer_than_a_second_bound_and_then_for_another() {
+fn a_reservation_ends_after_a_second_bound_and_the_next_job_has_its_turn() {
     let jobs = five_nodes(&allocate())
         .job("next", 2, "Inqueue")
         .waiting("next", 2, "4")
@@ -330,7 +330,7 @@ fn while_its_queue_holds_too_much_only_its_share_is_kept() {
 }
 
 #[test]
-fn after_a_turn_nodes_are_kept_for_nobody_as_long_as_it_has_lasted() {
+fn the_pause_after_a_turn_is_as_long_as_the_turn() {
     let objects = five_nodes(&allocate())
         .job("next", 2, "Inqueue")
         .waiting("next", 2, "4")

@@ -25,7 +25,7 @@ fn everything() -> String {
 }
 
 #[test]
-fn a_pod_that_cannot_be_read_is_told_why() {
+fn a_pod_that_cannot_be_read_has_a_condition_with_the_reason() {
     let bad = json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Rubbish"}]}}]}}}});
     let outcome = Scenario::new(&everything())
@@ -38,7 +38,7 @@ fn a_pod_that_cannot_be_read_is_told_why() {
 }
 
 #[test]
-fn extremes_end_like_everything_else() {
+fn a_session_ends_with_extreme_values_in_its_objects() {
     let huge = "9223372036854775807";
     let mut scenario = Scenario::new(&everything());
     for (index, weight) in [i32::MIN, -1, 0, i32::MAX].into_iter().enumerate() {
@@ -87,14 +87,14 @@ fn extremes_end_like_everything_else() {
 }
 
 #[test]
-fn nothing_at_all_is_a_session_too() {
+fn a_session_without_objects_ends() {
     let objects = Objects::default();
     let (outcome, warnings) = simulate(&objects, &Setting::default(), Compat::EVICTD).unwrap();
     assert!(outcome.session_jobs.is_empty() && outcome.events.is_empty() && warnings.is_empty());
 }
 
 #[test]
-fn plugins_named_twice_and_no_plugins_are_configurations_too() {
+fn a_configuration_may_name_a_plugin_twice_or_none() {
     for tiers in [
         &[][..],
         &[&[][..]][..],

@@ -53,7 +53,7 @@ fn s6_128_queues_are_compared_along_their_paths() {
 }
 
 #[test]
-fn s6_129_what_one_queue_does_not_want_goes_to_the_others() {
+fn s6_129_an_unwanted_share_is_divided_among_other_queues() {
     let outcome = Scenario::new(&proportion())
         .queue("r", &json!({"weight": 2}))
         .queue("empty", &json!({"weight": 9}))

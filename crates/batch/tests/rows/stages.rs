@@ -83,7 +83,7 @@ fn the_rest_of_a_group_that_grew_comes_before_newcomers() {
 }
 
 #[test]
-fn no_driver_goes_for_its_own_executors_or_for_an_equal() {
+fn no_driver_is_evicted_for_its_own_executors_or_for_an_equal_job() {
     let preempt = |first: &str| {
         let tiers: [&[&str]; 3] = [&[first], &["conformance", "gang"], &["predicates"]];
         conf("allocate, preempt", &tiers)

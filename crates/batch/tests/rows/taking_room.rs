@@ -43,7 +43,7 @@ fn reclaim() -> String {
 }
 
 #[test]
-fn s6_099_a_tier_that_grants_nobody_leaves_it_to_the_next() {
+fn s6_099_a_tier_without_victims_leaves_the_choice_to_the_next() {
     let granted = |tiers: &[&[&str]]| {
         let mut all = tiers.to_vec();
         all.push(&["predicates"]);
@@ -211,7 +211,7 @@ fn s6_116_pods_that_say_so_stay_and_pods_that_never_preempt_wait() {
 }
 
 #[test]
-fn s6_116_nobody_goes_for_a_pod_for_which_a_node_is_being_freed() {
+fn s6_116_no_pod_is_evicted_for_a_task_whose_nominated_node_is_being_freed() {
     let victims = |nominated: &str| {
         let new = json!({"spec": {"priority": 5}, "status": {"nominatedNodeName": nominated}});
         let outcome = full(&preempt())
@@ -265,7 +265,7 @@ fn s6_118_reclaim_takes_what_is_free_into_account_and_is_all_or_nothing() {
 }
 
 #[test]
-fn s6_119_the_group_is_told_of_each_pod_that_goes() {
+fn s6_119_the_group_has_an_event_for_each_evicted_pod() {
     let outcome = full(&preempt())
         .job_with("new", 2, "Inqueue", &high("q"))
         .waiting("new", 2, "1")
@@ -324,7 +324,7 @@ fn s6_124_priorities_of_jobs_and_of_tasks() {
 }
 
 #[test]
-fn s6_125_what_the_cluster_needs_stays() {
+fn s6_125_critical_pods_are_not_evicted() {
     let outcome = Scenario::new(&conf(
         "allocate, preempt",
         &[&["gang", "conformance"], &["predicates"]],
@@ -414,7 +414,7 @@ fn s6_127_namespaces_can_be_compared_before_jobs() {
 
 /// After a crash only some of the victims of a gang may be going.
 #[test]
-fn a_gang_for_a_part_of_which_nodes_are_being_freed_takes_the_rest_at_once() {
+fn a_gang_with_nominated_nodes_for_a_part_preempts_for_the_rest_at_once() {
     let nominated = json!({"status": {"nominatedNodeName": "a"}});
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"nodeName": "a"}, "status": {"phase": "Running"}});

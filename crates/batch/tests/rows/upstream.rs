@@ -106,7 +106,7 @@ fn queue_of(outcome: &Outcome, group: &str) -> String {
 }
 
 #[test]
-fn a_gang_is_placed_whole_or_not_at_all_and_its_group_is_told_which() {
+fn a_gang_is_placed_whole_or_not_at_all_and_its_group_has_the_condition() {
     let with = |cpu: &str| session(cpu, &[gang("t", 3, "")], &members("t", 3), &json!({}));
     let placed = with("3");
     assert_eq!(short(&placed.bound), ["t-0", "t-1", "t-2"]);
@@ -211,7 +211,7 @@ fn a_queue_below_its_share_reclaims_from_groups_of_another() {
 }
 
 #[test]
-fn a_group_that_goes_only_as_a_whole_goes_whole() {
+fn a_group_with_disruption_mode_all_is_evicted_whole() {
     let mut old = gang("old", 1, "default");
     old["spec"]["disruptionMode"] = json!({"all": {}});
     let groups = vec![old, gang("new", 1, "other")];
@@ -264,7 +264,7 @@ fn a_pod_of_a_volcano_job_stays_with_it_and_groups_of_one_name_are_two_jobs() {
 }
 
 #[test]
-fn a_group_that_cannot_be_a_job_is_told_why() {
+fn a_group_that_cannot_be_a_job_has_a_condition_with_the_reason() {
     let outcome = session("9", &[gang("t", 1, "gold")], &members("t", 1), &json!({}));
     assert_eq!(
         unschedulable(&outcome, "t"),

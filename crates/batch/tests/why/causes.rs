@@ -13,7 +13,7 @@ fn asked(scenario: Scenario) -> Answer {
 }
 
 #[test]
-fn too_little_room_names_the_nodes_and_whose_end_is_enough() {
+fn too_little_room_names_the_nodes_and_the_jobs_whose_end_suffices() {
     let tainted =
         json!({"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}});
     let cordoned = json!({"spec": {"unschedulable": true}});
@@ -116,7 +116,7 @@ fn a_capability_is_raised_by_no_more_than_needed() {
 }
 
 #[test]
-fn a_job_that_is_not_let_in_hears_what_is_left() {
+fn the_answer_for_a_job_that_is_not_enqueued_names_the_amounts_that_are_left() {
     let answer = asked(
         Scenario::new(ALL)
             .node("a", "10")
@@ -142,7 +142,7 @@ fn a_job_that_is_not_let_in_hears_what_is_left() {
 }
 
 #[test]
-fn more_than_its_queue_may_ever_hold_is_told_before_what_others_hold_now() {
+fn a_limit_of_the_queue_is_reported_before_the_amounts_of_other_jobs() {
     let answer = asked(
         Scenario::new(ALL)
             .node("a", "10")
@@ -165,7 +165,7 @@ fn more_than_its_queue_may_ever_hold_is_told_before_what_others_hold_now() {
 }
 
 #[test]
-fn a_gang_without_a_place_is_said_not_to_be_let_in() {
+fn a_gang_that_cannot_be_placed_is_reported_as_not_enqueued() {
     let answer = asked(
         Scenario::new(ALL)
             .node("a", "10")
@@ -182,7 +182,7 @@ fn a_gang_without_a_place_is_said_not_to_be_let_in() {
 }
 
 #[test]
-fn a_queue_that_is_closed_or_missing_is_the_only_thing_that_is_told() {
+fn a_closed_or_missing_queue_is_the_only_reason() {
     let job = |scenario: Scenario| {
         asked(
             scenario
@@ -216,7 +216,7 @@ fn a_queue_that_is_closed_or_missing_is_the_only_thing_that_is_told() {
 }
 
 #[test]
-fn gates_are_told_and_removed() {
+fn scheduling_gates_are_reported_and_their_removal_is_proposed() {
     let gated = json!({"spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}});
     let answer = asked(
         Scenario::new(ALL)
@@ -257,7 +257,7 @@ fn labels_are_proposed_where_only_they_are_missing() {
 }
 
 #[test]
-fn who_comes_first_is_told_with_the_rule_and_a_higher_priority_is_proposed() {
+fn jobs_ahead_are_reported_with_the_rule_and_a_higher_priority_is_proposed() {
     let answer = asked(
         Scenario::new(ALL)
             .class("high", 10)
@@ -290,7 +290,7 @@ fn who_comes_first_is_told_with_the_rule_and_a_higher_priority_is_proposed() {
 }
 
 #[test]
-fn a_job_that_runs_in_part_is_told_how_many_run() {
+fn the_answer_for_a_job_that_runs_in_part_counts_its_running_pods() {
     let answer = asked(
         Scenario::new(ALL)
             .node("a", "8")
@@ -340,7 +340,7 @@ fn a_job_that_starts_by_itself_needs_nothing() {
 }
 
 #[test]
-fn a_job_for_which_others_go_is_told_whom() {
+fn the_answer_names_the_victims_of_a_job() {
     let conf = conf(
         "enqueue, allocate, preempt",
         &[&["priority", "gang"], &["drf", "predicates", "proportion"]],
@@ -362,7 +362,7 @@ fn a_job_for_which_others_go_is_told_whom() {
 }
 
 #[test]
-fn where_there_are_no_nodes_that_is_said() {
+fn a_cluster_without_nodes_is_reported() {
     let answer = asked(
         Scenario::new(ALL)
             .job("train", 1, "Inqueue")
@@ -399,7 +399,7 @@ fn fewer_pods_have_to_end_for_a_job_that_comes_first() {
 }
 
 #[test]
-fn a_gang_larger_than_its_queues_share_is_told_the_share_also_while_others_have_it() {
+fn a_gang_above_its_queues_share_sees_the_share_even_while_it_is_lent() {
     let answer = asked(
         Scenario::new(&conf(
             "allocate, backfill",

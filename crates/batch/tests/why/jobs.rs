@@ -54,7 +54,7 @@ fn of(job: Job) -> Answer {
 }
 
 #[test]
-fn jobs_that_are_over_or_stopped_are_told_plainly() {
+fn a_finished_or_stopped_job_has_a_plain_headline() {
     for (phase, state, headline) in [
         (
             "Completed",
@@ -110,7 +110,7 @@ fn a_job_without_a_pod_group_or_pods_asks_for_the_controllers() {
 }
 
 #[test]
-fn what_a_job_needs_before_its_pods_are_made_is_found_with_the_pods_that_will_be() {
+fn a_job_without_pods_is_diagnosed_with_the_pods_that_will_be_created() {
     let mut objects = Scenario::new(ALL)
         .node("a", "4")
         .job("own", 1, "Running")
@@ -139,7 +139,7 @@ fn driver() -> Value {
 }
 
 #[test]
-fn pods_that_wait_for_those_of_another_task_are_told() {
+fn pods_that_depend_on_another_task_are_reported() {
     let status = json!({"state": {"phase": "Pending"}, "controlledResources": {}});
     let job = job(
         status,
@@ -164,7 +164,7 @@ fn pods_that_wait_for_those_of_another_task_are_told() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_with_the_nearest_name() {
+fn an_unknown_name_is_answered_with_the_nearest_one() {
     let told = |name: &str| {
         ask(&cluster(), &[in_phase("Pending")], name)
             .unwrap_err()
@@ -190,7 +190,7 @@ fn what_is_not_there_is_answered_with_the_nearest_name() {
 }
 
 #[test]
-fn pods_of_another_scheduler_are_told_so() {
+fn the_answer_names_the_other_scheduler_of_a_pod() {
     let with =
         json!({"metadata": {"annotations": null}, "spec": {"schedulerName": "default-scheduler"}});
     let objects = Scenario::new(ALL)

@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_of_what_goes_together_can_be_left_out(made in made()) {
+    fn no_change_of_a_proposal_can_be_left_out(made in made()) {
         let objects = made.objects();
         for proposal in why(&objects, &[]).soonest {
             for left_out in 0..proposal.changes.len() {

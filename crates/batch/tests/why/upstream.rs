@@ -105,7 +105,7 @@ fn pods_of_it_that_run_tie_the_others_to_their_domain() {
 }
 
 #[test]
-fn it_is_told_that_no_node_has_the_label() {
+fn the_answer_says_that_no_node_has_the_label() {
     let mut nodes = [node("a1", "9")];
     nodes[0]["metadata"]["labels"] = json!({});
     let answer = of(objects(&nodes, &waiting()));

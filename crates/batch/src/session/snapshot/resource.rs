@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_is_beyond() {
+    fn the_excess_names_only_exceeded_resources() {
         let mut dims = Dims::default();
         let amount = read(&mut dims, r#"{"cpu": "3", "memory": "1Ki", "pods": "2"}"#);
         let beyond = amount.beyond(&read(

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_nobody_has_any_more_are_forgotten_and_their_numbers_are_used_again() {
+    fn unused_names_are_forgotten_and_their_numbers_are_reused() {
         let mut roles = Roles::default();
         assert_eq!(roles.of(""), 0);
         let kept = roles.of("worker");

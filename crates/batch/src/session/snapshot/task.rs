@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_090_what_holds_room_and_what_is_over() {
+    fn s6_090_which_statuses_hold_room_and_which_are_final() {
         let allocated: Vec<&str> = Status::ALL
             .into_iter()
             .filter(|status| status.is_allocated())
