@@ -92,6 +92,7 @@ pub fn picture(runs: &[Run]) -> String {
     );
     let waiting = runs.iter().flat_map(|run| &run.report.series.waiting_jobs);
     let most = waiting.copied().fold(1.0, f64::max);
+    // The time axis is below the last panel only, because all panels share it.
     let last = panel(LOW, rounded_up(most));
     lines(
         &mut svg,
@@ -180,6 +181,7 @@ fn lines(
         let mut drawn = false;
         for (seconds, amount) in series.seconds.iter().zip(amounts(series)) {
             if let Some(amount) = amount {
+                // An average belongs to the middle of its span.
                 let middle = (seconds + series.span_seconds / 2.0).min(panel.seconds);
                 let step = if drawn { 'L' } else { 'M' };
                 let _ = write!(path, "{step}{:.1} {:.1}", panel.x(middle), panel.y(amount));
@@ -213,7 +215,7 @@ fn grid(svg: &mut String, panel: Panel, labels: &[&str; 3]) {
     }
 }
 
-/// A title, and what the colours mean.
+/// A title, and the meaning of the colours.
 fn heading(svg: &mut String, panel: Panel, title: &str, key: &[(&str, &str)]) {
     let y = panel.top - 10.0;
     let _ = writeln!(
@@ -287,6 +289,7 @@ fn rounded_up(most: f64) -> f64 {
 }
 
 fn escaped(text: &str) -> String {
+    // XML allows no control characters.
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -143,6 +143,7 @@ impl UsageRecorder {
         if now <= self.now {
             return;
         }
+        // Amounts are computed once for a span, however many pods have changed in it.
         if std::mem::take(&mut self.stale) {
             self.look();
         }

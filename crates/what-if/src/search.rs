@@ -25,6 +25,7 @@ pub fn step_by_step<T: Trial>(
 ) -> Option<Vec<T::Change>> {
     let mut changes = Vec::new();
     while let Some(obstacle) = trial.obstacle(&changes) {
+        // A long list of changes is no help to a reader, and each one costs a try.
         if changes.len() >= most {
             return None;
         }
@@ -59,6 +60,7 @@ pub fn necessary<T: Trial, I: Clone>(
         let mut end = items.len();
         while end > 0 {
             let begin = end.saturating_sub(size);
+            // A stretch at a time: most items of a long list are unnecessary.
             let without = [&items[..begin], &items[end..]].concat();
             if !without.is_empty() && trial.suffices(&change(&without)) {
                 items = without;

@@ -59,6 +59,7 @@ impl Simulator<'_> {
         self.waiting -= 1;
         live.running += 1;
         let there = live.running as usize + live.done;
+        // A job has started once its gang is complete. Later evictions do not change that.
         if state.wait.is_none() && there >= traced.least() as usize {
             state.wait = Some(self.now - traced.arrival.as_millis());
             self.usage.job_starts();

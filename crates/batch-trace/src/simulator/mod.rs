@@ -122,6 +122,7 @@ impl<'t> Simulator<'t> {
     pub fn new(trace: &'t Trace, options: &'t SimulatorOptions) -> Self {
         let queues = trace.queue_list();
         let arrivals = trace.jobs.iter().map(|job| job.arrival.as_millis());
+        // An empty time before the first job would blur every average.
         let began = arrivals.clone().min().unwrap_or(0);
         let usage = UsageRecorder::new(trace, &queues, began);
         let jobs = trace.jobs.iter().map(|job| JobState {

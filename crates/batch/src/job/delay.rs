@@ -89,6 +89,7 @@ impl Delays {
                 Level::Pod => waiting.request.pod_name != request.pod_name,
                 Level::Partition => waiting.request.partition_id != request.partition_id,
             };
+            // An action for a smaller target may still be needed afterwards.
             level(&waiting.action) != taken || other
         });
     }

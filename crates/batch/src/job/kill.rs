@@ -229,6 +229,7 @@ impl Kill {
         let failed = !self.failed.is_empty();
         self.stage = match self.stage {
             Stage::Mark if resumes && failed => return Some(self.failure()),
+            // The status is written before the first deletion, so that a crash in between does not lose it.
             Stage::Mark if resumes => Stage::Plugins,
             Stage::Mark => Stage::Delete,
             Stage::Delete if failed || self.held > 0 => return Some(self.failure()),
@@ -312,6 +313,7 @@ impl Kill {
                 && refusal != Refusal::NotFound
             {
                 self.failed.push((pod.metadata.name.clone(), refusal));
+                // An error may hide a deletion that has happened.
                 self.unsure.push(pod.metadata.name.clone());
             }
         }

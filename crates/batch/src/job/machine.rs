@@ -216,6 +216,7 @@ impl JobMachine {
 
     fn job_gone(&mut self) {
         self.info.job = None;
+        // Requests of a deleted job must not reach a new one of its name.
         self.waiting.clear();
         self.retries.clear();
         self.reads.clear();

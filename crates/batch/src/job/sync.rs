@@ -104,6 +104,7 @@ impl Sync {
     }
 
     pub(super) fn start(&mut self, now: Timestamp, lister: &dyn Lister) -> Step {
+        // A job in a missing queue would never be scheduled, so nothing is created for it.
         let queue = &self.job.spec.queue;
         if !lister.has_queue(queue) {
             let error = RoundError::Queue(queue.clone());
@@ -305,6 +306,7 @@ impl Sync {
         let group = group::of_job(&self.job, lister);
         if let Some(group) = &group {
             self.notices.extend(group::pending(&self.job, group));
+            // Pods of a job that is not enqueued would fill the API server and wait for nothing.
             if !group.status.phase.is_pending() {
                 return Want::Stage(Stage::Look);
             }

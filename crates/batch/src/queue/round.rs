@@ -190,6 +190,7 @@ impl Round {
             Procedure::Open => {
                 let state = Task::State(QueueState::Open, Why::Open);
                 let released = Task::Annotate(Arc::clone(&self.queue), false);
+                // The children first: after a failure the open request is repeated and finds its queue closed.
                 self.tasks.extend([Task::OpenChildren, state, released]);
             }
             // Closing the root would close every queue of the cluster.

@@ -153,6 +153,7 @@ impl FreeCapacity {
         gang_query: GangQuery<'_>,
     ) -> usize {
         let query = Query::of(view, gang_query, None);
+        // A sum of amounts has no pods that could be counted.
         let Gang::Parts(parts) = gang_query.gang else {
             return 0;
         };
@@ -272,8 +273,10 @@ impl FreeCapacity {
     /// one pod requests that much.
     fn place_sum(&mut self, query: Query<'_>, need: &Resource, members: i32) -> Option<()> {
         let nodes = query.view.snapshot.node_ids();
+        // The pods do not exist, so that only properties of the nodes count.
         let open = |node: &NodeId| is_open(query, *node);
         let nodes: Vec<NodeId> = nodes.filter(open).collect();
+        // Each dimension alone: a necessary condition, so that a gang that fits is never rejected.
         for (dim, need) in need.iter().filter(|(_, need)| *need >= EPSILON) {
             let free = nodes.iter().map(|node| self.room(query, *node, dim));
             let sum: f64 = free.clone().map(|room| room.max(0.0)).sum();

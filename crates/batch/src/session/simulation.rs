@@ -32,6 +32,7 @@ pub fn simulate(
     }
     let mut seen = HashSet::new();
     for (index, pod) in objects.pods.iter().enumerate() {
+        // By name, because pods in files need no UID.
         let key = (pod.metadata.namespace_or_default(), &pod.metadata.name);
         if !seen.insert(key) {
             let (namespace, name) = key;

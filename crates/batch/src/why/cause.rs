@@ -24,6 +24,7 @@ pub(super) fn answer(what_if: &mut WhatIf<'_>, subject: &Subject, setting: &Sett
         None => unseen(what_if, subject, setting),
         Some(diagnosis) => seen(what_if, subject, (&outcome, diagnosis), starts),
     };
+    // A job that starts by itself needs no change.
     if starts.is_none() {
         let first = first(what_if, subject, setting, diagnosis.as_ref());
         let exhausted;
@@ -127,6 +128,7 @@ fn seen(
     (outcome, diagnosis): (&Outcome, &JobDiagnosis),
     starts: Option<usize>,
 ) -> Answer {
+    // The trial has created the missing pods, but in the cluster they do not exist yet.
     let unmade = unmade(what_if, subject);
     if let Some(sessions) = starts.filter(|_| !unmade) {
         return starting(what_if, subject, outcome, sessions);
@@ -508,6 +510,7 @@ fn each_kind(search: &mut Search<'_, '_>, diagnosis: Option<&JobDiagnosis>) -> V
         .blocking_reasons
         .iter()
         .any(|reason| match reason {
+            // Overcommit limits the cluster and not the queue.
             BlockingReason::NotEnqueued { plugin, .. } => *plugin != "overcommit",
             BlockingReason::ShareUsed { .. } | BlockingReason::Limit { .. } => true,
             BlockingReason::Closed | BlockingReason::TooFewPods { .. } => false,
@@ -524,6 +527,7 @@ fn each_kind(search: &mut Search<'_, '_>, diagnosis: Option<&JobDiagnosis>) -> V
     }
     proposals.extend(search.more_on_a_node(diagnosis));
     proposals.extend(search.more_nodes(diagnosis));
+    // Completions are expected anyway, so they come first. A smaller gang changes the job itself, so it comes last.
     proposals.extend(search.smaller_gang(diagnosis));
     proposals
 }

@@ -173,6 +173,7 @@ fn change_node(what_if: &mut WhatIf<'_>, subject: &Subject, name: &str, suggesti
         return;
     };
     for key in own_pods(what_if, subject) {
+        // A suggestion changes a node and a pod at once. Here only the pod counts, below only the node.
         let mut scratch = (*node).clone();
         let waits = |pod: &evictd_pod::wire::Pod| pod.spec.node_name.is_empty();
         if what_if.pods.get(&key).is_some_and(|pod| waits(pod)) {
@@ -190,6 +191,7 @@ fn change_node(what_if: &mut WhatIf<'_>, subject: &Subject, name: &str, suggesti
 fn smaller_gang(what_if: &mut WhatIf<'_>, subject: &Subject, to: i32) {
     what_if.change(&subject.group, |group: &mut PodGroup| {
         group.spec.min_member = to;
+        // The minima of tasks could still keep a smaller gang from starting.
         group.spec.min_task_member.clear();
     });
 }
@@ -215,6 +217,7 @@ fn more_nodes(what_if: &mut WhatIf<'_>, like: &str, count: usize) {
         let mut node: Node = (*model).clone();
         let name = format!("{like}-more-{index}");
         let hostname = "kubernetes.io/hostname";
+        // Selectors and spread rules read this label, so each node needs a value of its own.
         if node.metadata.labels.contains_key(hostname) {
             node.metadata.labels.insert(hostname, &name);
         }

@@ -179,6 +179,7 @@ fn unit_of(key: &str, pod: &Pod) -> Option<String> {
     }
     let mut owners = metadata.owner_references.iter();
     match owners.find(|owner| owner.controller) {
+        // No administrator would end these for a job.
         _ if namespace == "kube-system" => None,
         Some(owner) if matches!(&*owner.kind, "DaemonSet" | "Node") => None,
         Some(owner) => Some(full_name(namespace, &owner.name)),

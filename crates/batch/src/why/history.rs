@@ -52,6 +52,7 @@ pub(super) fn of(what_if: &WhatIf<'_>, subject: &Subject, events: &[Event]) -> V
         let pod = || {
             let pending = subject.job.as_ref().map(|job| &job.metadata.name);
             let of_job = pending.and_then(|job| object.name.strip_prefix(job.as_str()));
+            // The pod may have been deleted since, so its name is all that is left.
             of_job.is_some_and(|rest| rest.starts_with('-'))
                 || subject.pods(what_if).any(|(pod, _)| *pod == key)
         };

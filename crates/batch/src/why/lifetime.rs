@@ -41,6 +41,7 @@ fn of_job(subject: &Subject, job: &Job) -> Option<Answer> {
     );
     let phase = status.state.phase.or_pending();
     match phase {
+        // Only a session can say how these are.
         JobPhase::Pending | JobPhase::Running => None,
         JobPhase::Completed => {
             let pods = usize::try_from(status.succeeded).unwrap_or(0);
@@ -105,6 +106,7 @@ fn of_another(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Opt
     let mut named = pods.chain(job).chain(asked).filter(|name| !name.is_empty());
     let all: Vec<&str> = named.by_ref().collect();
     let first = *all.first()?;
+    // Pods of two schedulers are one job for the sessions that place some of them.
     if all.iter().any(|name| *name == setting.scheduler) {
         return None;
     }

@@ -168,7 +168,7 @@ impl Search<'_, '_> {
         let waiting = wire::Pod::clone(first);
         for (pod, node) in &diagnosis.feasibility.placed {
             self.what_if.change(pod, |pod: &mut wire::Pod| {
-                pod.spec.node_name.clone_from(node)
+                pod.spec.node_name.clone_from(node);
             });
         }
         let cluster = &mut self.what_if.cluster;

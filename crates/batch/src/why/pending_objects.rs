@@ -83,6 +83,7 @@ impl PendingObjects {
             group: group.cloned(),
             pods: &what_if.pods,
         };
+        // The first round creates only the group. The pods follow once it is enqueued.
         if lister.group.is_none() {
             pending.synchronise(job, &lister);
             lister.group.clone_from(&pending.group);

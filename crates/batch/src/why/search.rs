@@ -51,6 +51,7 @@ impl<'s, 'w> Search<'s, 'w> {
 
     /// After how many sessions these changes start the job.
     pub(super) fn sessions(&mut self, changes: &[Change]) -> Option<usize> {
+        // A search without tries left fails, and the answer says that not every change was tried.
         self.tries = self.tries.checked_sub(1)?;
         let mark = self.what_if.mark();
         for change in self.first.iter().chain(changes) {
@@ -63,6 +64,7 @@ impl<'s, 'w> Search<'s, 'w> {
 
     /// The proposal of these changes. They are tried once more, and without each that may be unnecessary.
     pub(super) fn proposal(&mut self, changes: Vec<Change>) -> Option<Proposal> {
+        // They become part of the changes, so that an unnecessary one of them is removed, too.
         let first = std::mem::take(&mut self.first);
         let proposal = self.minimal(first.iter().cloned().chain(changes).collect());
         self.first = first;

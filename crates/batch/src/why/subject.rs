@@ -182,6 +182,7 @@ pub(super) fn group_of_pod(pod: &Pod) -> Option<String> {
 fn group_of(what_if: &WhatIf<'_>, job: &Job) -> String {
     let job_key = job.metadata.full_name();
     let usual = format!("{job_key}-{}", job.metadata.uid);
+    // Older versions of Volcano named the group after the job.
     if !what_if.groups.contains_key(&usual) && what_if.groups.contains_key(&job_key) {
         return job_key;
     }

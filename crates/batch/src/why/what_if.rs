@@ -133,6 +133,7 @@ impl<'a> WhatIf<'a> {
         }
         for node in objects.nodes {
             let name = node.metadata.name.clone();
+            // The first object of a name counts, as in a session on files.
             if !what_if.nodes.contains_key(&name) {
                 what_if.set(&name, Some(Arc::new(node)));
             }
@@ -238,11 +239,13 @@ impl<'a> WhatIf<'a> {
     /// Returns the object as it was before.
     fn replace<O: Object>(&mut self, key: &str, new: Option<Arc<O>>) -> Option<Arc<O>> {
         let table = O::table(self);
-        let old = match &new {
-            Some(new) => table.insert(key.to_owned(), Arc::clone(new)),
-            None => table.remove(key),
+        let Some(new) = new else {
+            let old = table.remove(key);
+            O::show(self, old.as_deref(), None);
+            return old;
         };
-        O::show(self, old.as_deref(), new.as_deref());
+        let old = table.insert(key.to_owned(), Arc::clone(&new));
+        O::show(self, old.as_deref(), Some(&new));
         old
     }
 }
@@ -288,7 +291,7 @@ mod tests {
             "b".clone_into(&mut pod.spec.node_name);
         });
         what_if.change("default/waits-1", |pod: &mut Pod| {
-            pod.metadata.uid = "anew".into()
+            pod.metadata.uid = "anew".into();
         });
         what_if.change("default", |queue: &mut Queue| {
             queue.status.state = crate::wire::QueueState::Closed.into();

@@ -117,7 +117,7 @@ fn carry_out(by_ids: bool, cluster: &mut Cluster, cache: &mut Cache, objects: &O
             cluster.assume(compiled, node);
         } else {
             let mut pod = pod_of(&id);
-            pod.spec.node_name = cluster.node_name(node).to_owned();
+            cluster.node_name(node).clone_into(&mut pod.spec.node_name);
             cluster.add_pod(pod.clone()).unwrap();
             cache.pod(cluster, &pod);
         }

@@ -32,6 +32,7 @@ pub(super) fn is_placeable(
     if !session.checks_placement() || runs {
         return true;
     }
+    // It is computed once for each session, because it visits every enqueued job.
     let mut capacity = match free.take() {
         Some(free) => free,
         None => free_capacity(session),

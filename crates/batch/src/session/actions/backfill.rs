@@ -48,6 +48,7 @@ fn best_effort(session: &mut Session<'_>) -> Vec<TaskId> {
         let promised: Vec<TaskId> = promised
             .filter(|task| session.tx.snapshot.tasks[*task].best_effort && !has_domain)
             .collect();
+        // They need no room, so a real place is better than a promise.
         for task in promised {
             session.tx.take_off(task);
         }

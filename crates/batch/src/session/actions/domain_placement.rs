@@ -139,6 +139,7 @@ fn try_in(
     which: Which,
     within: DomainId,
 ) -> (Tried, bool) {
+    // A trial overwrites the errors that allocate has left.
     let attempt = attempt_of(&session.tx.snapshot, job_id);
     let mut operations = Operations::default();
     let all = domain_search::within(session, (job_id, Some(within)), |session| {

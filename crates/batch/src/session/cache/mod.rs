@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// The scheduler cache: jobs, queues, and the tasks on nodes. Events may arrive in any order.
 ///
-/// It belongs to one [`Cluster`], which holds the nodes and counts the pods on them. The cache is told of the pods of jobs.
+/// It belongs to one [`Cluster`], which holds the nodes and counts the pods on them. The cache needs the pods of jobs only.
 /// Update the cluster first when a pod is added or changed.
 #[derive(Debug)]
 pub struct Cache {

@@ -29,6 +29,7 @@ pub(crate) fn report_open(tx: &Transaction<'_>, outcome: &mut Outcome) {
             };
             outcome.invalid_jobs.insert(job.key.to_string(), refused);
         }
+        // A queue is listed once, with its first job.
         if jobs[job.queue].is_empty() {
             queues.push(job.queue, |one, other| tx.tiers().queue_before(one, other));
         }

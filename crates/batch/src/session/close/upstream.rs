@@ -19,6 +19,7 @@ pub(super) fn report_upstream(session: &Session<'_>, outcome: &mut Outcome) {
             Some(UpstreamOutcome::Unschedulable(why.clone()))
         } else if !job.is_live {
             None
+        // Otherwise some of its pods may stay, so that the group is not preempted.
         } else if upstream.evicted_as_whole && goes() {
             Some(UpstreamOutcome::Preempted)
         } else {

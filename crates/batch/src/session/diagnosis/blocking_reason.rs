@@ -84,6 +84,7 @@ pub(super) fn not_enqueued_because(session: &Session<'_>, job_id: JobId) -> Opti
             lacks,
         });
     };
+    // Plugins object without words to a closed queue only.
     if words.is_empty() {
         return Some(BlockingReason::Closed);
     }
@@ -147,6 +148,7 @@ pub(super) fn share_used(tx: &Transaction<'_>, job: JobId) -> Option<BlockingRea
         .filter(|(dim, _)| *dim != Dim::PODS);
     let nothing = Resource::default();
     // One that lends of its part has not had it.
+    // Its queue is overused only by the reduced share.
     if !share.entitled().within(&share.allocated, Unnamed::Zero) {
         return None;
     }

@@ -86,6 +86,7 @@ impl Observer for DiagnosisObserver {
         };
     }
 
+    // Each reason is read right after its action, because later actions change the shares.
     fn acted(&mut self, session: &Session<'_>, action: Action) {
         let reason = match action {
             Action::Enqueue => blocking_reason::not_enqueued_because(session, self.job),

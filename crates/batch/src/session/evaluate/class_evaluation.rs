@@ -291,7 +291,7 @@ impl ClassEvaluation {
         reasons: &mut Reasons,
         pod: &Pod,
     ) -> bool {
-        // The compiled filters may refer to what has changed.
+        // The compiled filters may refer to changed objects.
         if view.cluster.changes().of_all() > self.at {
             return false;
         }

@@ -72,6 +72,7 @@ impl Capacity {
                 continue;
             };
             let allocated = left.entry(queue).or_insert_with(|| share.allocated.clone());
+            // Its room would be of no use to the request.
             if !asked(&task.request).any(|dim| request.get(dim) >= EPSILON) {
                 continue;
             }

@@ -150,6 +150,7 @@ impl Hierarchy {
         let mut allocated = Resource::default();
         for child in children.iter().filter(|child| child.share != 0.0) {
             let mut part = child.allocated.clone();
+            // Scaled to the smallest share, so that a child with more does not count against its siblings.
             if !child.saturated {
                 part.scale(smallest / child.share);
             }

@@ -47,6 +47,7 @@ impl Proportion {
             let mut shares = self.shares.clone();
             if let Some(share) = &mut shares.queues[queue] {
                 share.reduced = None;
+                // A demand for everything, so that only weights and capabilities limit its share.
                 share.request.raise_to(&self.total);
             }
             shares.divide(&self.total);
@@ -79,6 +80,7 @@ impl Plugin for Proportion {
                 return false;
             };
             let left = left.entry(queue).or_insert_with(|| share.allocated.clone());
+            // Checked before the task is taken: the last victim may bring the queue below its share.
             let above = !left.within(&share.deserved, Unnamed::Zero);
             if above {
                 left.sub(&task.request);
