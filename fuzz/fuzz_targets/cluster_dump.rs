@@ -22,14 +22,14 @@ fn outcome(text: impl Read) -> Result<Vec<String>, String> {
     let Loaded {
         cluster,
         budgets,
-        doubts,
+        objects,
         ..
     } = loaded;
     let pods = cluster.nodes().iter().flat_map(|node| &node.pods);
     let pods = pods.map(|pod| cluster.full_name(pod));
     let nodes = cluster.node_ids().map(|id| cluster.node_name(id).to_owned());
     let budgets = budgets.iter().map(|budget| budget.name.clone());
-    Ok(pods.chain(nodes).chain(budgets).chain(doubts.lines()).collect())
+    Ok(pods.chain(nodes).chain(budgets).chain(objects.assumptions.lines()).collect())
 }
 
 fuzz_target!(|text: &[u8]| {

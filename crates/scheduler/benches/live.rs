@@ -1,11 +1,10 @@
-//! `evictd-scheduler run` from end to end, against an API server on loopback in this process: how many pods a second get
-//! their node, what it keeps in memory, and how long a pod waits that fits behind many that do not.
+//! `evictd-scheduler run` from end to end, against an API server on loopback in this process. It measures the bound pods per
+//! second, the memory, and how long a pod that fits waits behind many that do not.
 //!
-//! `cargo bench -p evictd-scheduler --bench live` takes 5000 nodes with 30 pods each, 10 000 pods that fit, 100 000 that do
-//! not, and needs some GB for the server. `EVICTD_BENCH_FITTING=100000` takes so many that fit: then it is seen whether the
-//! last ten thousand take as long as the first. The server shares the processors with the scheduler, and takes most of them:
-//! its processor time is told, too, so that it is seen what is in the way. `-- gangs` takes only the 100 gangs of 100 pods on
-//! 1000 nodes, which batch sessions place.
+//! `cargo bench -p evictd-scheduler --bench live` uses 5000 nodes with 30 pods each, 10 000 pods that fit and 100 000 that do
+//! not. The server needs some GB. `EVICTD_BENCH_FITTING=100000` sets the number of pods that fit, to compare the last ten
+//! thousand with the first. The server uses most of the shared processors, so that its processor time is printed, too.
+//! `-- gangs` runs only the 100 gangs of 100 pods on 1000 nodes with batch sessions.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -23,7 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
-/// How much of everything.
+/// The size of the cluster.
 struct Size {
     nodes: usize,
     running: usize,
@@ -31,7 +30,7 @@ struct Size {
     waiting: usize,
 }
 
-/// So many pods that fit are made at once.
+/// How many pods that fit are created at once.
 const STEP: usize = 10_000;
 
 struct Scheduler {
@@ -47,12 +46,12 @@ impl Drop for Scheduler {
     }
 }
 
-/// Seconds of processor time that a process has taken.
+/// The processor time of a process in seconds.
 fn processor(process: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks = fields.split_whitespace().skip(11).take(2);
-    ticks.map(|own| own.parse::<f64>().unwrap() / 100.0).sum()
+    ticks.map(|text| text.parse::<f64>().unwrap() / 100.0).sum()
 }
 
 impl Scheduler {
@@ -75,7 +74,7 @@ impl Scheduler {
         processor(self.program.id())
     }
 
-    /// Megabytes that are resident.
+    /// Resident memory in megabytes.
     fn resident(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.program.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -111,8 +110,8 @@ fn fill(admin: &Actor, size: &Size) {
             "status": { "allocatable": amounts, "capacity": amounts },
         });
         admin.create(node).unwrap();
-        for own in 0..size.running {
-            let mut pod = pod(&format!("{name}-{own}"), "400m", 0);
+        for index in 0..size.running {
+            let mut pod = pod(&format!("{name}-{index}"), "400m", 0);
             pod["spec"]["nodeName"] = json!(name);
             pod["status"] = json!({ "phase": "Running" });
             admin.create(pod).unwrap();
@@ -120,7 +119,7 @@ fn fill(admin: &Actor, size: &Size) {
     }
 }
 
-/// Waits until this is so; asked after each change, so that waiting takes no processor from the scheduler.
+/// Waits for a condition, which is checked after each change, so that waiting takes no processor time from the scheduler.
 fn wait_until(admin: &Actor, what: &str, is: impl Fn() -> bool) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -186,7 +185,7 @@ fn single_pods(size: &Size) {
     for first in (0..size.fitting).step_by(STEP) {
         fit(&admin, &scheduler, first..size.fitting.min(first + STEP));
     }
-    let is_told = |index: usize| {
+    let has_condition = |index: usize| {
         let pod = admin.get("pods", &format!("default/waits-{index}"));
         pod.is_some_and(|pod| !pod["status"]["conditions"].is_null())
     };
@@ -197,12 +196,12 @@ fn single_pods(size: &Size) {
             .unwrap();
         if index + 1 == tenth {
             behind(&admin, &scheduler, "behind a tenth of them", &|| {
-                (0..tenth).filter(|index| is_told(*index)).count()
+                (0..tenth).filter(|index| has_condition(*index)).count()
             });
         }
     }
-    wait_until(&admin, "the last pod is told why it waits", || {
-        is_told(size.waiting - 1)
+    wait_until(&admin, "the last pod has its condition", || {
+        has_condition(size.waiting - 1)
     });
     println!(
         "{} pods wait; {:.0} MB resident",
@@ -212,10 +211,10 @@ fn single_pods(size: &Size) {
     behind(&admin, &scheduler, "behind all of them", &|| size.waiting);
 }
 
-/// How long it takes until these pods have their nodes.
+/// Measures how long it takes until these pods have their nodes.
 fn fit(admin: &Actor, scheduler: &Scheduler, pods: Range<usize>) {
     let server = std::process::id();
-    let (start, own, others) = (Instant::now(), scheduler.processor(), processor(server));
+    let (start, used, others) = (Instant::now(), scheduler.processor(), processor(server));
     for index in pods.clone() {
         admin
             .create(pod(&format!("fits-{index}"), "100m", 0))
@@ -231,36 +230,36 @@ fn fit(admin: &Actor, scheduler: &Scheduler, pods: Range<usize>) {
     println!(
         "pods {pods:?} made in {made:.2} s have their nodes after {took:.2} s: {:.0} a second, {:.2} s of processor, {:.2} s of the server's; {:.0} MB resident",
         pods.len() as f64 / took,
-        scheduler.processor() - own,
+        scheduler.processor() - used,
         processor(server) - others,
         scheduler.resident()
     );
 }
 
-/// How long a pod of low priority waits that fits, while a node changes ten times and wakes all the others.
-fn behind(admin: &Actor, scheduler: &Scheduler, what: &str, told: &dyn Fn() -> usize) {
+/// Measures how long a pod of low priority that fits waits, while a node changes ten times and wakes all the others.
+fn behind(admin: &Actor, scheduler: &Scheduler, what: &str, reported: &dyn Fn() -> usize) {
     let server = std::process::id();
     for round in 0..10 {
         let allocatable = json!({ "cpu": format!("{}", 17 + round) });
         let status = json!({ "status": { "allocatable": allocatable } });
         admin.merge("nodes/status", "node-00001", status).unwrap();
         let name = format!("low-{}-{round}", what.replace(' ', "-"));
-        let (start, own, others) = (Instant::now(), scheduler.processor(), processor(server));
+        let (start, used, others) = (Instant::now(), scheduler.processor(), processor(server));
         admin.create(pod(&name, "100m", 0)).unwrap();
         wait_until(admin, "the pod of low priority has its node", || {
             is_bound(admin, &name)
         });
         let took = start.elapsed().as_secs_f64();
         println!(
-            "a pod of low priority {what}: {took:.3} s, {:.2} s of processor, {:.2} s of the server's; {} told by then",
-            scheduler.processor() - own,
+            "a pod of low priority {what}: {took:.3} s, {:.2} s of processor, {:.2} s of the server's; {} have their condition by then",
+            scheduler.processor() - used,
             processor(server) - others,
-            told()
+            reported()
         );
     }
 }
 
-/// Volcano's own configuration, where a file names none.
+/// Volcano's default configuration.
 const BATCH_CONF: &str = "\
 actions: \"enqueue, allocate, backfill\"
 tiers:
@@ -274,7 +273,7 @@ tiers:
   - name: nodeorder
 ";
 
-/// How long it takes until so many gangs of so many pods have their nodes: those of `facts/batch-bench.md`.
+/// Measures how long it takes until this many gangs of this many pods have their nodes.
 fn gangs((nodes, gangs, members): (usize, usize, usize)) {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("bench");
@@ -310,7 +309,7 @@ fn gangs((nodes, gangs, members): (usize, usize, usize)) {
         is_bound(&admin, "first")
     });
     let (server, asked) = (std::process::id(), api.counters().requests);
-    let (start, own, others) = (Instant::now(), scheduler.processor(), processor(server));
+    let (start, used, others) = (Instant::now(), scheduler.processor(), processor(server));
     for gang in 0..gangs {
         let name = format!("gang-{gang}");
         let spec = json!({ "minMember": members, "queue": "default",
@@ -336,11 +335,11 @@ fn gangs((nodes, gangs, members): (usize, usize, usize)) {
         }
     }
     let (took, pods) = (start.elapsed().as_secs_f64(), (gangs * members) as f64);
-    let (own, others) = (scheduler.processor() - own, processor(server) - others);
+    let (used, others) = (scheduler.processor() - used, processor(server) - others);
     println!(
         "{gangs} gangs of {members} pods on {nodes} nodes, made in {made:.2} s, have their nodes after {took:.2} s: {:.0} pods a second, {:.3} ms of processor a pod, {:.3} ms of the server's; {:.2} requests a pod; {:.0} MB resident",
         pods / took,
-        own * 1000.0 / pods,
+        used * 1000.0 / pods,
         others * 1000.0 / pods,
         (api.counters().requests - asked) as f64 / pods,
         scheduler.resident()

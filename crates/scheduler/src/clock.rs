@@ -18,13 +18,13 @@ impl Stopwatch {
     }
 }
 
-/// The time as it passes, which begins with the wall clock's: when that is set, this one does not jump.
-pub(crate) struct Steady {
+/// A clock that begins with the wall-clock time and does not jump when the wall clock is set.
+pub(crate) struct MonotonicClock {
     began: Timestamp,
     since: tokio::time::Instant,
 }
 
-impl Steady {
+impl MonotonicClock {
     pub(crate) fn start(now: Timestamp) -> Self {
         Self {
             began: now,

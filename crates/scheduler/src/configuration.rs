@@ -1,4 +1,4 @@
-//! Reads a `KubeSchedulerConfiguration` from a file, and writes it into one.
+//! Reads and writes files with a `KubeSchedulerConfiguration`.
 
 use anyhow::Context;
 use evictd_command::Failure;
@@ -10,41 +10,45 @@ use evictd_scheduling::config::{
 use serde::Deserialize;
 use std::path::Path;
 
-/// The configuration in a file, which may name these plugins beside the built-in ones; every mistake is told with its place.
-pub(crate) fn read(path: &Path, own: &[CustomPlugin]) -> Result<Configuration, DocumentError> {
+/// Reads a configuration, which may name `plugins` beside the built-in ones. The error lists every mistake with its place.
+pub(crate) fn read(path: &Path, plugins: &[CustomPlugin]) -> Result<Configuration, DocumentError> {
     let document = Document::read(path, SMALL)?;
-    parse(&document, own)
+    parse(&document, plugins)
 }
 
-/// The same as it is written, which has been checked.
+/// Reads and checks a configuration, and returns it in its wire format.
 pub(crate) fn read_wire(path: &Path) -> Result<KubeSchedulerConfiguration, DocumentError> {
     let document = Document::read(path, SMALL)?;
     parse(&document, &[])?;
     document.parse()
 }
 
-/// The version alone, whatever the other fields are.
+/// The version alone. It can be read from a file of any version.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Versioned {
     api_version: String,
 }
 
-/// The same from a text.
 pub(crate) fn parse(
     document: &Document,
-    own: &[CustomPlugin],
+    plugins: &[CustomPlugin],
 ) -> Result<Configuration, DocumentError> {
-    // Fields of another version need not be told one by one.
+    // The fields of another version would all be reported as unknown.
     let Versioned { api_version } = document.parse()?;
     if api_version != API_VERSION {
         let field = ("apiVersion".to_owned(), version_error(&api_version));
         return Err(document.wrong_fields([field]));
     }
     let wire: KubeSchedulerConfiguration = document.parse()?;
-    let own: Vec<(&str, &[Point])> = own.iter().map(|own| (own.name, own.points)).collect();
-    Configuration::new(&wire, &own).map_err(|mistakes| {
-        let fields = mistakes.into_iter().map(|own| (own.field, own.message));
+    let plugins: Vec<(&str, &[Point])> = plugins
+        .iter()
+        .map(|plugins| (plugins.name, plugins.points))
+        .collect();
+    Configuration::new(&wire, &plugins).map_err(|mistakes| {
+        let fields = mistakes
+            .into_iter()
+            .map(|mistake| (mistake.field, mistake.message));
         document.wrong_fields(fields)
     })
 }

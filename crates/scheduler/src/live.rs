@@ -1,4 +1,4 @@
-//! A live cluster, read page by page as one text of lists.
+//! A live cluster as a dump: its lists, read page by page.
 
 use evictd_cluster_client::{Access, ApiError, Credentials, Pages, Reader};
 use evictd_command::Failure;
@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// What is listed; nodes first, because pods refer to them.
+/// Nodes are first, because pods refer to them.
 const LISTS: [&str; 13] = [
     "/api/v1/nodes",
     "/api/v1/namespaces",
@@ -25,7 +25,7 @@ const LISTS: [&str; 13] = [
     "/api/v1/pods",
 ];
 
-/// What scores depend on besides; nodes and pods come after it, too.
+/// The further inputs of scores. They are listed before nodes and pods.
 const FOR_SCORES: [&str; 6] = [
     "/api/v1/services",
     "/api/v1/replicationcontrollers",
@@ -35,27 +35,27 @@ const FOR_SCORES: [&str; 6] = [
     "/apis/storage.k8s.io/v1/csistoragecapacities",
 ];
 
-/// Optional: without the right to list these, the plan says what it could not check; of attachments, of which a cluster may
-/// have none, it cannot know that.
+/// Lists that may be missing for lack of rights. The plan then reports the checks that it could not do. A missing list of
+/// attachments cannot be noticed, because a cluster may have none.
 const OPTIONAL: [&str; 8] = [
     LISTS[4], LISTS[5], LISTS[6], LISTS[7], LISTS[8], LISTS[9], LISTS[10], LISTS[11],
 ];
 
-/// The timeout of a page, which is that of the API server.
+/// The API server's timeout for a page.
 const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The lists of a cluster, one after the other.
 pub(crate) struct Live {
     runtime: Runtime,
     reader: Reader,
-    /// Lists that remain; the last one is next.
+    /// The remaining lists in reverse order.
     left: Vec<&'static str>,
     pages: Option<(&'static str, Pages)>,
     page: Cursor<String>,
 }
 
 impl Live {
-    /// Reads the kubeconfig's context; nothing is sent yet. `scores` tells whether nodes will be scored.
+    /// Reads the context of the kubeconfig. Nothing is sent yet. `scores`: whether nodes will be scored.
     pub(crate) fn new(context: &str, scores: bool) -> Result<Self, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let credentials = Credentials {
@@ -80,8 +80,8 @@ impl Live {
         })
     }
 
-    /// Gets the next page; false after the last.
-    fn turn(&mut self) -> Result<bool, ApiError> {
+    /// Gets the next page. Returns false after the last one.
+    fn next_page(&mut self) -> Result<bool, ApiError> {
         loop {
             let Some((path, pages)) = &mut self.pages else {
                 let Some(path) = self.left.pop() else {
@@ -103,7 +103,7 @@ impl Live {
     }
 }
 
-/// Whether the rest can be judged without this list: it may not be read, or the server is too old to have devices.
+/// Whether the list may be missing: the user lacks the right to read it, or the server is too old to have devices.
 fn is_left_out(path: &str, error: &ApiError) -> bool {
     let is_absent = || error.status().is_some_and(|status| status.code == 404);
     match error {
@@ -116,7 +116,7 @@ impl Read for Live {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let count = self.page.read(buffer)?;
-            if count > 0 || buffer.is_empty() || !self.turn().map_err(io::Error::other)? {
+            if count > 0 || buffer.is_empty() || !self.next_page().map_err(io::Error::other)? {
                 return Ok(count);
             }
         }

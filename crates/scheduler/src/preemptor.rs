@@ -1,6 +1,6 @@
-//! The pod to schedule, as the API server would have stored it.
+//! The pod to schedule, after the admission of the API server.
 
-use crate::dump::{Loaded, Wanted};
+use crate::dump::{Loaded, PodKey};
 use evictd_document::{Amount, Document, DocumentError, InvalidField, Wrong, amounts_of_pod};
 use evictd_manifests::{
     Expansion, Object, PodManifest, Refusal, SpreadOwner, expand_one, is_workload,
@@ -11,18 +11,17 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use wire::null_is_default;
 
-/// Where the pod comes from.
+/// The source of the pod.
 #[derive(Debug)]
-pub(crate) enum Asked {
-    /// From a manifest.
+pub(crate) enum PodSource {
     Manifest {
         /// The manifest's name in messages.
         name: String,
-        /// The pod, or a workload whose pod is meant.
+        /// A pod, or a workload with a pod template.
         object: Box<Value>,
     },
     /// A pending pod in the cluster.
-    Waiting(Wanted),
+    Pending(PodKey),
 }
 
 /// Why there is no pod to schedule.
@@ -31,9 +30,9 @@ pub(crate) enum PreemptorError {
     #[error(transparent)]
     Document(#[from] DocumentError),
     #[error("--pod {0}: is not a file, and no pod of that name is in the input")]
-    NotThere(String),
+    NotFound(String),
     #[error("--pod {pod}: is already on node {node}")]
-    Placed { pod: String, node: String },
+    Assigned { pod: String, node: String },
     #[error(transparent)]
     Admission(Refusal),
     #[error("{0}")]
@@ -56,8 +55,8 @@ struct List {
     items: Vec<wire::Pod>,
 }
 
-impl Asked {
-    /// The pod of a manifest: a Pod, a list of one, or a workload's template.
+impl PodSource {
+    /// Reads a manifest: a Pod, a list of one, or a workload with a pod template.
     pub(crate) fn of_manifest(document: &Document) -> Result<Self, PreemptorError> {
         let outline: Outline = document.parse()?;
         let needed = "a Pod, a list with one, or a workload with a pod template is needed";
@@ -84,7 +83,7 @@ impl Asked {
         })
     }
 
-    /// A pod of the cluster by `namespace/name`.
+    /// Parses `namespace/name`. `None` if no pod can have this name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let (namespace, name) = name.split_once('/')?;
         let right = |part: &str| {
@@ -92,7 +91,7 @@ impl Asked {
             !part.is_empty() && part.bytes().all(known)
         };
         (right(namespace) && right(name)).then(|| {
-            Self::Waiting(Wanted {
+            Self::Pending(PodKey {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
                 uid: String::new(),
@@ -100,10 +99,10 @@ impl Asked {
         })
     }
 
-    /// How it is recognised in the dump.
-    pub(crate) fn wanted(&self) -> Wanted {
+    /// The key by which the dump is searched for it.
+    pub(crate) fn key(&self) -> PodKey {
         match self {
-            Self::Waiting(wanted) => wanted.clone(),
+            Self::Pending(key) => key.clone(),
             Self::Manifest { object, .. } => {
                 let metadata = &object["metadata"];
                 let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
@@ -111,7 +110,7 @@ impl Asked {
                     namespace if namespace.is_empty() => "default".to_owned(),
                     namespace => namespace,
                 };
-                Wanted {
+                PodKey {
                     namespace,
                     name: text("name"),
                     uid: text("uid"),
@@ -120,23 +119,26 @@ impl Asked {
         }
     }
 
-    /// The pod with the fields that the API server would have set, from the objects of the cluster.
+    /// The pod with the defaults of the API server, some of which come from objects of the cluster.
     pub(crate) fn pod(self, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
-        match (self, loaded.wanted.take()) {
-            (Self::Manifest { name, object }, there) => {
+        match (self, loaded.preemptor.take()) {
+            (Self::Manifest { name, object }, found) => {
                 let pod = admitted(&name, &object, loaded)?;
-                if there.is_some() {
+                if found.is_some() {
                     let assumption = "the pod of --pod is also in the input, where it is ignored";
-                    loaded.objects.doubts.add(assumption, || full_name(&pod));
+                    loaded
+                        .objects
+                        .assumptions
+                        .add(assumption, || full_name(&pod));
                 }
                 Ok(pod)
             }
-            (Self::Waiting(wanted), None) => {
-                let name = format!("{}/{}", wanted.namespace, wanted.name);
-                Err(PreemptorError::NotThere(name))
+            (Self::Pending(key), None) => {
+                let name = format!("{}/{}", key.namespace, key.name);
+                Err(PreemptorError::NotFound(name))
             }
-            (Self::Waiting(_), Some(pod)) if pod.spec.node_name.is_empty() => Ok(pod),
-            (Self::Waiting(_), Some(pod)) => Err(PreemptorError::Placed {
+            (Self::Pending(_), Some(pod)) if pod.spec.node_name.is_empty() => Ok(pod),
+            (Self::Pending(_), Some(pod)) => Err(PreemptorError::Assigned {
                 pod: full_name(&pod),
                 node: pod.spec.node_name.clone(),
             }),
@@ -144,7 +146,7 @@ impl Asked {
     }
 }
 
-/// The pod of a manifest after admission. Objects that come into being with it join the cluster.
+/// The pod of a manifest after admission. Objects that are created with it are added to the cluster.
 fn admitted(name: &str, object: &Value, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
     let expansion = if is_workload(object) {
         let expansion = expand_one(object, &loaded.objects.admission);
@@ -164,7 +166,7 @@ fn admitted(name: &str, object: &Value, loaded: &mut Loaded) -> Result<wire::Pod
         ..
     } = expansion;
     let claims = volume_claims.into_iter().map(Box::new);
-    let made: Vec<Object> = owner
+    let created: Vec<Object> = owner
         .map(SpreadOwner::into_object)
         .into_iter()
         .chain(claims.map(Object::PersistentVolumeClaim))
@@ -180,7 +182,7 @@ fn admitted(name: &str, object: &Value, loaded: &mut Loaded) -> Result<wire::Pod
     for note in admitted.notes {
         loaded
             .objects
-            .doubts
+            .assumptions
             .add(note, || format!("Pod {}", full_name(&pod)));
     }
     let volumes = admitted.volume_claims.into_iter().map(Box::new);
@@ -188,7 +190,7 @@ fn admitted(name: &str, object: &Value, loaded: &mut Loaded) -> Result<wire::Pod
     let claims = volumes
         .map(Object::PersistentVolumeClaim)
         .chain(devices.map(Object::ResourceClaim));
-    for object in made.into_iter().chain(claims) {
+    for object in created.into_iter().chain(claims) {
         let title = object.to_string();
         loaded.add(object).map_err(|invalid| {
             let InvalidField { field, message } = invalid;
@@ -198,7 +200,7 @@ fn admitted(name: &str, object: &Value, loaded: &mut Loaded) -> Result<wire::Pod
     Ok(pod)
 }
 
-/// A document as a value, after its mistakes as a `T` were looked for.
+/// A document as a value. Its mistakes as a `T` are errors.
 fn whole<T: DeserializeOwned>(document: &Document) -> Result<Value, DocumentError> {
     document.parse::<T>()?;
     document.parse()
@@ -214,7 +216,7 @@ fn one(document: &Document) -> Result<Value, DocumentError> {
     Ok(list["items"][0].take())
 }
 
-/// Checks a manifest as objects of a dump are checked.
+/// Checks the amounts of a manifest, as the loader checks those of a dump.
 fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), PreemptorError> {
     let pod_name = full_name(pod);
     let mut negative = Vec::new();
@@ -230,7 +232,7 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
             Wrong::Negative => negative.push(format!("{name}: {text} is negative")),
             Wrong::Absurd => {
                 let assumption = "amounts beyond 2^53 are used exactly as written";
-                loaded.objects.doubts.add(assumption, || text);
+                loaded.objects.assumptions.add(assumption, || text);
             }
         }
     }

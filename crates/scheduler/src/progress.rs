@@ -1,9 +1,9 @@
-//! A bar on the terminal while a large input is read, or many pods are placed.
+//! A progress bar on the terminal while a large input is read or many pods are scheduled.
 
 use evictd_command::bar;
 use std::io::{self, IsTerminal, Read, Write};
 
-/// Inputs below this size are read so fast that a bar would only flicker.
+/// Smaller inputs are read so fast that a bar would only flicker.
 const LARGE: u64 = 32 << 20;
 /// The bar is drawn again after this many bytes.
 const STEP: u64 = 8 << 20;
@@ -36,7 +36,7 @@ impl<R> Progress<R> {
         self.next = self.read + STEP;
         self.shown = true;
         let line = line(&self.name, self.read, self.length);
-        // The progress bar is optional: an error of drawing it is ignored.
+        // The progress bar is optional, so that an error while drawing is ignored.
         let _ = write!(io::stderr(), "\r\x1b[K{line}");
     }
 }
@@ -50,13 +50,13 @@ fn line(name: &str, read: u64, length: Option<u64>) -> String {
     format!("reading {name} {bar}, {mebibytes} of {} MiB", length >> 20)
 }
 
-/// Fewer pods are placed before a bar could be read.
+/// Fewer pods are scheduled faster than a bar can be read.
 const MANY: usize = 1000;
 
-/// So many of so many pods are placed.
+/// Shows that `done` of `all` pods are scheduled.
 pub(crate) fn placed(bar: &mut evictd_command::Progress, done: usize, all: usize) {
     if all >= MANY {
-        bar.show(format_args!("placing {all} pods"), done, all);
+        bar.show(format_args!("scheduling {all} pods"), done, all);
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::line;
 
     #[test]
-    fn the_bar_says_how_far() {
+    fn the_bar_shows_the_share_that_was_read() {
         let half = "[###############...............] 50 %, 50 of 100 MiB";
         assert_eq!(
             line("a", 50 << 20, Some(100 << 20)),

@@ -1,4 +1,4 @@
-//! What the scheduler does in a cluster. It runs against the testkit, and unchanged against a real cluster; see
+//! The scheduler in a cluster. The suite runs against the testkit, and unchanged against a real cluster; see
 //! [`evictd_testkit::SuiteCluster`]. It schedules only the pods that name it, in a namespace of its own.
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use std::process::{Child, Command};
 use support::{AT_MOST, Suite, create, has_condition};
 use tokio::time::{Instant, sleep};
 
-/// A suite with a running scheduler, whose name is the namespace's.
+/// A running scheduler with the name of the suite's namespace.
 struct Scheduled {
     suite: Suite,
     program: Child,
@@ -47,7 +47,7 @@ impl Scheduled {
         let program = Self::run(&suite);
         let scheduled = Self { suite, program };
         if !SuiteCluster::is_real() {
-            // The testkit's kubelet does not say how large its node is.
+            // The testkit's kubelet reports no amounts.
             scheduled.offer("pods", "110").await;
         }
         scheduled
@@ -62,14 +62,14 @@ impl Scheduled {
         command.stderr(log).spawn().unwrap()
     }
 
-    /// Ends it without a chance to hand over.
+    /// Kills it, so that it does not release its lease.
     fn stop(&mut self) {
         // It may have ended already.
         let _ = self.program.kill();
         let _ = self.program.wait();
     }
 
-    /// A pod for this scheduler, which may only be on the suite's node.
+    /// A pod of this scheduler with the suite's node as its only choice.
     async fn pod(&self, name: &str, more: Value) {
         let mut spec = self.suite.worker("--hold 1Mi");
         spec["schedulerName"] = self.suite.namespace.as_str().into();
@@ -88,7 +88,7 @@ impl Scheduled {
             }
         }
         let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec });
-        // The namespace's service account is made a moment after it.
+        // The service account of a namespace is created a moment later.
         let deadline = Instant::now() + AT_MOST;
         while let Err(refused) = create(&self.suite.pods, pod.clone()).await {
             let of_account = refused.to_string().contains("serviceaccount");
@@ -124,7 +124,7 @@ impl Scheduled {
         }
     }
 
-    /// The node offers so much of a resource that only this test knows.
+    /// Gives the node an amount of a resource that only this test uses.
     async fn offer(&self, resource: &str, amount: &str) {
         let status = json!({ "status": {
             "capacity": { resource: amount }, "allocatable": { resource: amount } } });
@@ -142,25 +142,25 @@ async fn s5_064_a_pod_is_bound_and_runs() {
     scheduled.is_bound("first").await;
     let runs = |pod: &Value| pod["status"]["phase"] == "Running";
     scheduled.suite.sees("first", runs).await;
-    let told = scheduled.event("first", "Scheduled").await;
+    let note = scheduled.event("first", "Scheduled").await;
     let (namespace, node) = (&scheduled.suite.namespace, scheduled.suite.ground.node());
     assert_eq!(
-        told,
+        note,
         format!("Successfully assigned {namespace}/first to {node}")
     );
 }
 
 #[tokio::test]
-async fn s5_069_a_pod_that_fits_nowhere_is_told_why_and_bound_when_it_fits() {
+async fn s5_069_an_unschedulable_pod_gets_a_condition_and_is_bound_once_it_fits() {
     let scheduled = Scheduled::start("told").await;
     let resource = format!("example.com/{}", scheduled.suite.namespace);
     let requests = json!({ "requests": { resource.as_str(): "2" } });
     scheduled.pod("waits", requests).await;
-    let told = |pod: &Value| has_condition(pod, "PodScheduled", "False");
-    let pod = scheduled.suite.sees("waits", told).await;
+    let is_unschedulable = |pod: &Value| has_condition(pod, "PodScheduled", "False");
+    let pod = scheduled.suite.sees("waits", is_unschedulable).await;
     let conditions = pod["status"]["conditions"].as_array().unwrap().iter();
-    let mut own = conditions.filter(|own| own["type"] == "PodScheduled");
-    let condition = own.next().unwrap();
+    let mut found = conditions.filter(|condition| condition["type"] == "PodScheduled");
+    let condition = found.next().unwrap();
     assert_eq!(condition["reason"], "Unschedulable");
     let message = condition["message"].as_str().unwrap();
     assert!(message.starts_with("0/"), "{message}");
@@ -174,7 +174,7 @@ async fn s5_069_a_pod_that_fits_nowhere_is_told_why_and_bound_when_it_fits() {
 }
 
 #[tokio::test]
-async fn s4_024_a_pod_of_less_importance_gives_way() {
+async fn s4_024_a_pod_of_lower_priority_is_preempted() {
     let scheduled = Scheduled::start("preempts").await;
     let name = scheduled.suite.namespace.clone();
     let classes: Api<PriorityClass> = Api::all(scheduled.suite.client.clone());
@@ -198,7 +198,7 @@ async fn s4_024_a_pod_of_less_importance_gives_way() {
 }
 
 #[tokio::test]
-async fn s5_002_a_gated_pod_waits_until_its_gates_are_gone_also_across_a_crash() {
+async fn s5_002_a_gated_pod_waits_until_its_gates_are_removed_even_after_a_crash() {
     let mut scheduled = Scheduled::start("gated").await;
     let gates = json!({ "schedulingGates": [{ "name": "example.com/later" }] });
     scheduled.pod("gated", gates).await;
@@ -212,7 +212,7 @@ async fn s5_002_a_gated_pod_waits_until_its_gates_are_gone_also_across_a_crash()
     pods.patch("gated", &PatchParams::default(), &open)
         .await
         .unwrap();
-    // The lease of the one that died has to run out.
+    // The lease of the killed process must expire.
     scheduled.program = Scheduled::run(&scheduled.suite);
     scheduled.is_bound("gated").await;
 }

@@ -1,6 +1,6 @@
 //! Checks objects one by one and completes those that no API server has stored.
 
-use super::doubts::Doubts;
+use super::assumptions::Assumptions;
 use super::items::{Found, Sink};
 use super::scan::Scanner;
 use super::{LARGEST_YAML, ObjectsError, Source, Text, read_json};
@@ -53,7 +53,7 @@ pub struct Loaded {
     /// Knows the pods that workloads have already.
     pub existing: Existing,
     /// Assumptions that were made.
-    pub doubts: Doubts,
+    pub assumptions: Assumptions,
     /// How many objects of other kinds there were, by kind.
     pub ignored: BTreeMap<String, usize>,
     /// Kind, namespace and name of every object.
@@ -223,7 +223,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
             message: refusal.message,
         })?;
         for note in notes {
-            self.loaded.doubts.add(note, || title.clone());
+            self.loaded.assumptions.add(note, || title.clone());
         }
         let mut objects = objects.into_iter();
         let itself = objects.next_back();
@@ -244,7 +244,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
         let Loaded {
             existing,
             admission,
-            doubts,
+            assumptions,
             ..
         } = &mut self.loaded;
         let expansion = expand(workload, existing, admission).map_err(|error| InvalidField {
@@ -252,7 +252,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
             message: error.to_string(),
         })?;
         for note in expansion.notes {
-            doubts.note(note);
+            assumptions.note(note);
         }
         if let Some(owner) = expansion.owner {
             self.take_made(owner.into_object())?;
@@ -290,7 +290,9 @@ impl<'r, R: Receiver> Loader<'r, R> {
             .insert((kind, metadata.full_name().into()))
         {
             let assumption = "of objects with the same name only the first is used";
-            self.loaded.doubts.add(assumption, || object.to_string());
+            self.loaded
+                .assumptions
+                .add(assumption, || object.to_string());
             return None;
         }
         if !metadata.uid.is_empty() && !self.ids.insert((*metadata.uid).into()) {
@@ -301,7 +303,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
         self.amounts_are_possible(found, &object).then_some(object)
     }
 
-    /// Whether no amount of the object is negative; doubtful ones are noted.
+    /// Whether no amount of the object is negative. Amounts beyond reason are noted as assumptions.
     fn amounts_are_possible(&mut self, found: &Found<'_>, object: &Object) -> bool {
         let mut possible = true;
         for amount in amounts_of(object) {
@@ -324,7 +326,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
                 Wrong::Absurd => {
                     let name = || format!("{object} {key} {quantity}");
                     let assumption = "amounts beyond 2^53 are used exactly as written";
-                    self.loaded.doubts.add(assumption, name);
+                    self.loaded.assumptions.add(assumption, name);
                 }
             }
         }
@@ -345,7 +347,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
         let Loaded {
             admission,
             existing,
-            doubts,
+            assumptions,
             ..
         } = &mut self.loaded;
         admission.learn(&object);
@@ -353,12 +355,12 @@ impl<'r, R: Receiver> Loader<'r, R> {
             existing.learn(&object);
         }
         match &object {
-            Object::PodDisruptionBudget(budget) => note_budget(budget, doubts),
+            Object::PodDisruptionBudget(budget) => note_budget(budget, assumptions),
             Object::Pod(manifest) => {
                 let pod = &manifest.pod;
                 if !pod.spec.node_name.is_empty() && pod.status.phase.is_empty() {
                     let assumption = "pods without status.phase count as running";
-                    doubts.add(assumption, || object.to_string());
+                    assumptions.add(assumption, || object.to_string());
                 }
             }
             _ => {}
@@ -447,17 +449,17 @@ fn workload_metadata(workload: &Value) -> wire::Metadata {
     serde_json::from_value(workload["metadata"].clone()).unwrap_or_default()
 }
 
-fn note_budget(budget: &wire::PodDisruptionBudget, doubts: &mut Doubts) {
+fn note_budget(budget: &wire::PodDisruptionBudget, assumptions: &mut Assumptions) {
     let name = || format!("PodDisruptionBudget {}", budget.metadata.full_name());
     let spec = &budget.spec;
     if spec.min_available.is_some() && spec.max_unavailable.is_some() {
         let assumption = "of budgets with both spec.minAvailable and spec.maxUnavailable, which the API server refuses, \
                           status.disruptionsAllowed is used as it is";
-        doubts.add(assumption, name);
+        assumptions.add(assumption, name);
     }
     if budget.status.disruptions_allowed.is_none() {
         let assumption = "budgets without status.disruptionsAllowed allow no disruption";
-        doubts.add(assumption, name);
+        assumptions.add(assumption, name);
     }
 }
 

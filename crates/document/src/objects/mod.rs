@@ -3,7 +3,7 @@
 //! A file is the output of `kubectl get -o json` or `-o yaml`, a list of such lists, several documents, or a manifest that a
 //! person wrote. Only the objects are kept that [`evictd_manifests::Kind`] names, so that the size of a dump does not matter.
 
-mod doubts;
+mod assumptions;
 mod items;
 mod loader;
 mod scan;
@@ -11,7 +11,7 @@ mod scan;
 mod tests;
 mod yaml;
 
-pub use doubts::Doubts;
+pub use assumptions::Assumptions;
 pub use loader::{InvalidField, Loaded, Loader, Receiver};
 
 use crate::error::DocumentError;

@@ -117,7 +117,7 @@ fn manifests(there: &Value, coming: &[&str]) -> (Vec<String>, Vec<String>) {
     }
     let loaded = loader.finish().unwrap();
     let titles = objects.iter().map(Object::to_string).collect();
-    (titles, loaded.doubts.lines())
+    (titles, loaded.assumptions.lines())
 }
 
 #[test]
@@ -164,8 +164,11 @@ fn workloads_of_a_dump_are_not_expanded_beside_their_pods() {
     );
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"replicas": 2, "template": template}});
-    let (titles, doubts) = manifests(&there, &[&deployment.to_string()]);
+    let (titles, assumptions) = manifests(&there, &[&deployment.to_string()]);
     assert_eq!(titles, ["Pod default/web-0"]);
     let told = "Deployment default/web: 1 of 2 pods exist already";
-    assert!(doubts.iter().any(|line| line == told), "{doubts:?}");
+    assert!(
+        assumptions.iter().any(|line| line == told),
+        "{assumptions:?}"
+    );
 }

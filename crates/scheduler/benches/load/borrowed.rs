@@ -1,4 +1,4 @@
-//! Any JSON value, whose texts are borrowed from the input where that is possible.
+//! Any JSON value. Its texts are borrowed from the input if possible.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;

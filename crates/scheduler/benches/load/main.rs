@@ -18,7 +18,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::time::Instant;
 
-/// The best of so many runs counts.
+/// The best of this many runs counts.
 const RUNS: usize = 3;
 
 fn main() {
@@ -39,7 +39,7 @@ fn main() {
         megabytes(size)
     );
 
-    // First, because the most memory that was ever used is all that the kernel tells.
+    // First, because the kernel reports only the peak memory of a process.
     let before = peak();
     load(File::open(file.path()).unwrap(), nodes);
     let peak = peak();
@@ -75,7 +75,7 @@ fn best(mut run: impl FnMut()) -> f64 {
     (0..RUNS).map(|_| time()).fold(f64::INFINITY, f64::min)
 }
 
-/// The most memory that this process ever used, in bytes.
+/// The peak memory of this process in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status

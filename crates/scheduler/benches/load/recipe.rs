@@ -1,4 +1,4 @@
-//! The cluster on which kube-scheduler was measured, as a dump: 30 pods a node, each number from the hash of its place.
+//! The cluster on which kube-scheduler was measured, as a dump: 30 pods a node, with amounts from a hash of their index.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn hash(node: usize, pod: usize) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Writes the dump as kubectl prints it. Pods of less than `pod_bytes` are filled up with what real ones carry.
+/// Writes the dump as kubectl prints it. Pods of less than `pod_bytes` are filled up with fields of real ones.
 pub(super) fn write(to: &mut impl Write, nodes: usize, pod_bytes: usize) -> io::Result<()> {
     let mut separator = r#"{"apiVersion":"v1","items":["#;
     let mut item = |to: &mut dyn Write, item: Value| {
@@ -83,7 +83,7 @@ fn budget(index: usize) -> Value {
     })
 }
 
-/// What a pod of a real cluster is full of.
+/// The fields that make pods of real clusters large.
 fn fill(pod: &mut Value, bytes: usize) {
     let fields: Value = (0..60)
         .map(|field| (format!("f:field{field}"), json!({})))

@@ -1,4 +1,4 @@
-//! What `run` is told of batch sessions on its command line.
+//! The flags of `run` for batch sessions.
 
 use super::values::duration;
 use crate::run::BatchSettings;
@@ -12,19 +12,18 @@ use std::time::Duration;
 /// The value of `--batch-form`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum CompatArg {
-    /// As evictd.
+    /// evictd's rules
     Evictd,
-    /// Exactly as Volcano.
+    /// exactly Volcano's rules
     Volcano,
 }
 
-/// Flags of batch sessions.
 #[derive(Debug, Args)]
 pub(super) struct BatchFlags {
-    /// A volcano-scheduler.conf: jobs, pod groups and queues are served by it, too. A changed file is taken up.
+    /// A volcano-scheduler.conf. With it, batch sessions schedule jobs, pod groups and queues. A changed file is reloaded.
     #[arg(long, value_name = "FILE")]
     batch_conf: Option<PathBuf>,
-    /// How batch sessions decide.
+    /// Whose rules batch sessions follow.
     #[arg(
         long,
         value_name = "FORM",
@@ -32,7 +31,7 @@ pub(super) struct BatchFlags {
         requires = "batch_conf"
     )]
     batch_form: CompatArg,
-    /// The schedulerName of pods that belong to batch sessions.
+    /// The schedulerName of the pods of batch sessions.
     #[arg(
         long,
         value_name = "NAME",
@@ -48,13 +47,13 @@ pub(super) struct BatchFlags {
         requires = "batch_conf"
     )]
     default_queue: String,
-    /// How long after the end of a batch session the next one begins.
+    /// The pause between two batch sessions.
     #[arg(long, value_name = "DURATION", default_value = "1s", requires = "batch_conf", value_parser = duration)]
     schedule_period: SignedDuration,
 }
 
 impl BatchFlags {
-    /// Of sessions, if there are to be any.
+    /// `None` without `--batch-conf`.
     pub(super) fn settings(&self) -> Option<BatchSettings> {
         let period = Duration::try_from(self.schedule_period).unwrap_or_default();
         let compat = match self.batch_form {

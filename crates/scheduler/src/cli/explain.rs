@@ -1,4 +1,4 @@
-//! `evictd-scheduler explain`: where a pod would go, why, and why not elsewhere.
+//! `evictd-scheduler explain`: one scheduling attempt for a pod, with the verdict and the scores of each node.
 
 use super::input::Input;
 use crate::configuration;
@@ -14,13 +14,13 @@ csistoragecapacities,volumeattachments -A -o json > cluster.json
   evictd-scheduler explain --cluster cluster.json --pod pending.yaml
   evictd-scheduler explain --context prod --pod shop/checkout";
 
-/// Where a pod would be placed, how every node was judged and scored, and what is in the way.
+/// Shows which node a pod would get, the verdict and the scores of each node, and the changes that would make the pod fit.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// A KubeSchedulerConfiguration; the profile that the pod names decides. Default: the one of kube-scheduler.
+    /// A KubeSchedulerConfiguration with the profile that the pod names. Default: kube-scheduler's.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -28,12 +28,12 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn run(self, own: &[CustomPlugin]) -> Result<(), Failure> {
+    pub(super) fn run(self, plugins: &[CustomPlugin]) -> Result<(), Failure> {
         let (loaded, pod) = self.input.read(true)?;
-        let read = |path| configuration::read(path, own);
+        let read = |path| configuration::read(path, plugins);
         let config = self.config.as_deref().map(read).transpose();
         let config = config.map_err(Failure::input)?.unwrap_or_default();
-        let mut case = Case::new(loaded, pod, &config, own).map_err(Failure::input)?;
+        let mut case = Case::new(loaded, pod, &config, plugins).map_err(Failure::input)?;
         let answer = Answer::new(&mut case)?;
         for warning in &answer.warnings {
             warn("evictd-scheduler", warning);

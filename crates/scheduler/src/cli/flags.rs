@@ -1,9 +1,8 @@
-//! The flags of kube-scheduler, so that its static pod can be kept: those that mean something here, and those that are
-//! accepted and change nothing.
+//! The flags of `run`. All flags of kube-scheduler are accepted, so that its static pod can be kept; some have no effect.
 
 use super::gates::{self, gate};
+use super::ignored_flags::IgnoredFlags;
 use super::values::{boolean, duration};
-use super::without_effect::WithoutEffect;
 use crate::configuration;
 use crate::run::process::Ports;
 use crate::run::serve::Port;
@@ -18,42 +17,41 @@ use jiff::SignedDuration;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What `run` is told on its command line. As with kube-scheduler's flags, of one that comes twice the last counts, and names may
-/// have underscores for dashes.
+/// As with kube-scheduler, the last value of a repeated flag counts, and names may have underscores in place of dashes.
 #[derive(Debug, Args)]
 #[command(args_override_self = true, mut_args(with_underscores))]
 pub(super) struct Flags {
-    /// A KubeSchedulerConfiguration. Default: that of kube-scheduler.
+    /// A KubeSchedulerConfiguration. Default: kube-scheduler's.
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// How the API server is reached, unless the configuration says so.
+    /// The kubeconfig for the API server, unless the configuration names one.
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context.
+    /// The context of the kubeconfig.
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(super) context: String,
-    /// Whether only the holder of the lease schedules. Default: true.
+    /// Schedule only while holding the lease. Default: true.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
     leader_elect: Option<bool>,
-    /// How long others wait after the leader was last heard of.
+    /// How long others wait after the last renewal of the leader.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     leader_elect_lease_duration: Option<SignedDuration>,
-    /// How long the leader tries to renew before it gives up.
+    /// How long the leader tries to renew the lease before it stops.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     leader_elect_renew_deadline: Option<SignedDuration>,
-    /// How long is waited between two tries.
+    /// The pause between two attempts to get or renew the lease.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     leader_elect_retry_period: Option<SignedDuration>,
-    /// The lease.
+    /// The name of the lease.
     #[arg(long, value_name = "NAME")]
     leader_elect_resource_name: Option<String>,
-    /// Its namespace.
+    /// The namespace of the lease.
     #[arg(long, value_name = "NAME")]
     leader_elect_resource_namespace: Option<String>,
-    /// Only leases.
+    /// The kind of the lock: only leases.
     #[arg(long, value_name = "KIND", value_parser = ["leases"])]
     leader_elect_resource_lock: Option<String>,
-    /// Features that are to be on or off: A=true,B=false.
+    /// Features to turn on or off: A=true,B=false.
     #[arg(long, value_name = "GATES", value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
     #[command(flatten)]
@@ -61,11 +59,11 @@ pub(super) struct Flags {
     /// The address of the secure port.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     pub(super) bind_address: std::net::IpAddr,
-    /// The port for health, metrics and questions, over TLS; 0 for none.
+    /// The port for health, metrics and pages, over TLS. 0 opens none.
     #[arg(long, value_name = "PORT", default_value_t = 10259)]
     pub(super) secure_port: u16,
-    /// Where health alone is served over plain HTTP, for probes that no other client can delay: ADDRESS:PORT or :PORT; empty:
-    /// nowhere.
+    /// The address for health alone, over plain HTTP, so that other clients cannot delay probes: ADDRESS:PORT or :PORT. Empty
+    /// opens none.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -73,29 +71,29 @@ pub(super) struct Flags {
         hide_default_value = true
     )]
     healthz_address: String,
-    /// The certificate of the secure port; without it one is made.
+    /// The certificate of the secure port. Default: one that is made at the start.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub(super) tls_cert_file: Option<PathBuf>,
-    /// Its private key.
+    /// The private key of that certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(super) tls_private_key_file: Option<PathBuf>,
-    /// The oldest version of TLS: VersionTLS12, which older ones stand for, or VersionTLS13.
+    /// The oldest version of TLS. Versions before VersionTLS12 mean VersionTLS12.
     #[arg(long, value_name = "VERSION", value_parser = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"])]
     tls_min_version: Option<String>,
-    /// Clients with a certificate by this authority are known by its common name. Default: the authorities that the API
-    /// server publishes for that, which --authentication-kubeconfig reads.
+    /// The authorities of client certificates. Default: those that the API server publishes, read with
+    /// --authentication-kubeconfig.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
-    /// Who asks the API server who a client is.
+    /// The kubeconfig to authenticate clients with.
     #[arg(long, value_name = "FILE")]
     pub(super) authentication_kubeconfig: Option<PathBuf>,
-    /// Not to read them.
+    /// Do not read the published authorities of client certificates.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
     authentication_skip_lookup: Option<bool>,
-    /// Who asks the API server what a client may do.
+    /// The kubeconfig to authorize clients with.
     #[arg(long, value_name = "FILE")]
     pub(super) authorization_kubeconfig: Option<PathBuf>,
-    /// Paths that everybody may get.
+    /// Paths that need no authorization.
     #[arg(
         long,
         value_name = "PATHS",
@@ -103,25 +101,25 @@ pub(super) struct Flags {
         default_value = "/healthz,/readyz,/livez"
     )]
     pub(super) authorization_always_allow_paths: Vec<String>,
-    /// Requests a second to the API server, without --config. Default: 50.
+    /// Requests a second to the API server. Ignored with --config. Default: 50.
     #[arg(long, value_name = "NUMBER")]
     kube_api_qps: Option<f64>,
-    /// Requests at once to the API server, without --config. Default: 100.
+    /// Concurrent requests to the API server. Ignored with --config. Default: 100.
     #[arg(long, value_name = "NUMBER")]
     kube_api_burst: Option<u32>,
-    /// How long a pod waits for an event at most. Default: 5m.
+    /// The longest time that an unschedulable pod waits for an event. Default: 5m.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pod_max_in_unschedulable_pods_duration: Option<SignedDuration>,
-    /// Writes the configuration that --config and the flags make, and ends.
+    /// Write the effective configuration to this file, and exit.
     #[arg(long, value_name = "FILE")]
     pub(super) write_config_to: Option<PathBuf>,
     #[command(flatten)]
-    without_effect: WithoutEffect,
+    ignored_flags: IgnoredFlags,
 }
 
 fn with_underscores(arg: Arg) -> Arg {
     match arg.get_long().filter(|long| long.contains('-')) {
-        // Some seventy names, once at start: they have to live as long as the command line.
+        // Some seventy names, which must live as long as the command line. This happens once.
         Some(long) => {
             let alias: &'static str = String::leak(long.replace('-', "_"));
             arg.alias(alias)
@@ -131,13 +129,13 @@ fn with_underscores(arg: Arg) -> Arg {
 }
 
 impl Flags {
-    /// The configuration in force: that of the file, or without one the default, with what the flags say.
+    /// The effective configuration: that of the file, or the default, overridden by the flags.
     ///
     /// # Errors
-    /// A file that cannot be used, or flags that do not go together.
-    pub(super) fn effective(&self, own: &[CustomPlugin]) -> Result<Configuration, Failure> {
+    /// An invalid file, or flags that contradict each other.
+    pub(super) fn effective(&self, plugins: &[CustomPlugin]) -> Result<Configuration, Failure> {
         let file = self.config.as_deref();
-        let file = file.map(|path| configuration::read(path, own));
+        let file = file.map(|path| configuration::read(path, plugins));
         let mut config = match file.transpose().map_err(Failure::input)? {
             Some(file) => file,
             None => self.without_file(),
@@ -147,9 +145,9 @@ impl Flags {
             .pod_max_in_unschedulable_pods_duration
             .unwrap_or(config.pod_max_unschedulable);
         let mistakes = config.leader_election.errors();
-        let lines = mistakes.iter().map(|own| {
-            let (_, field) = own.field.rsplit_once('.').unwrap_or_default();
-            format!("--leader-elect-*: {field} {}", own.message)
+        let lines = mistakes.iter().map(|mistake| {
+            let (_, field) = mistake.field.rsplit_once('.').unwrap_or_default();
+            format!("--leader-elect-*: {field} {}", mistake.message)
         });
         let lines: Vec<String> = lines.collect();
         if lines.is_empty() {
@@ -159,7 +157,7 @@ impl Flags {
         }
     }
 
-    /// The default with what older flags say, for which a file leaves no room.
+    /// The default configuration with the deprecated flags, which have an effect only without a file.
     fn without_file(&self) -> Configuration {
         let mut config = Configuration::default();
         let client = &mut config.client_connection;
@@ -168,28 +166,28 @@ impl Flags {
         config
     }
 
-    /// Puts what the flags say in the place of what the configuration says of the election.
-    fn apply(&self, own: &mut LeaderElection) {
-        own.leader_elect = self.leader_elect.unwrap_or(own.leader_elect);
-        own.lease_duration = self
+    /// Overrides the settings of the election.
+    fn apply(&self, election: &mut LeaderElection) {
+        election.leader_elect = self.leader_elect.unwrap_or(election.leader_elect);
+        election.lease_duration = self
             .leader_elect_lease_duration
-            .unwrap_or(own.lease_duration);
-        own.renew_deadline = self
+            .unwrap_or(election.lease_duration);
+        election.renew_deadline = self
             .leader_elect_renew_deadline
-            .unwrap_or(own.renew_deadline);
-        own.retry_period = self.leader_elect_retry_period.unwrap_or(own.retry_period);
+            .unwrap_or(election.renew_deadline);
+        election.retry_period = self
+            .leader_elect_retry_period
+            .unwrap_or(election.retry_period);
         if let Some(name) = &self.leader_elect_resource_name {
-            own.resource_name.clone_from(name);
+            election.resource_name.clone_from(name);
         }
         if let Some(namespace) = &self.leader_elect_resource_namespace {
-            own.resource_namespace.clone_from(namespace);
+            election.resource_namespace.clone_from(namespace);
         }
     }
 
-    /// Where the scheduler is asked.
-    ///
     /// # Errors
-    /// An address that is none.
+    /// An invalid address.
     pub(super) fn ports(&self) -> Result<Ports, Failure> {
         let probes = Some(self.healthz_address.as_str()).filter(|address| !address.is_empty());
         let probes = probes.map(str::parse::<ListenAddress>).transpose();
@@ -203,7 +201,7 @@ impl Flags {
         })
     }
 
-    /// The secure port; `None` where there is to be none.
+    /// The secure port. `None` with `--secure-port=0`.
     fn port(&self) -> Option<Port> {
         let named = |flag, path: &Option<PathBuf>| {
             let path = path.clone()?;
@@ -211,6 +209,7 @@ impl Flags {
         };
         let certificate = named("--tls-cert-file", &self.tls_cert_file);
         let key = named("--tls-private-key-file", &self.tls_private_key_file);
+        // As in kube-scheduler, port 0 turns the secure port off.
         (self.secure_port != 0).then(|| Port {
             address: SocketAddr::new(self.bind_address, self.secure_port).into(),
             certificate: certificate.zip(key),
@@ -223,7 +222,7 @@ impl Flags {
         })
     }
 
-    /// What is accepted and changes nothing, a line each.
+    /// A line for each flag without effect.
     pub(super) fn warnings(&self) -> Vec<String> {
         let file = self.config.is_some();
         let beside = [
@@ -232,7 +231,7 @@ impl Flags {
         ];
         let beside = beside.into_iter().filter(|(_, given)| file && *given);
         let beside = beside.map(|(flag, _)| format!("{flag} is ignored beside --config"));
-        let more = self.without_effect.warning();
+        let more = self.ignored_flags.warning();
         gates::warnings(&self.feature_gates)
             .chain(beside)
             .chain(more)

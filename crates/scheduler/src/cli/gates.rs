@@ -50,8 +50,8 @@ const GATES: [(&str, bool); 44] = [
     ("WorkloadAwarePreemption", true),
 ];
 
-/// The other gates of Kubernetes 1.36. A cluster's components are often all given the same gates; of these kube-scheduler makes
-/// nothing either.
+/// The other gates of Kubernetes 1.36. Often all components of a cluster get the same list of gates. kube-scheduler ignores these,
+/// too.
 const OTHERS: &str = "
     APIResponseCompression APIServerIdentity APIServerTracing APIServingWithRoutine AggregatedDiscoveryRemoveBetaType
     AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests AllowOverwriteTerminationGracePeriodSeconds
@@ -108,7 +108,7 @@ const OTHERS: &str = "
     WindowsGracefulNodeShutdown WindowsHostNetwork WorkloadWithJob
 ";
 
-/// `Name=true`, which may follow the name of a component: `kube:Name=true`.
+/// Parses `Name=true`, or `kube:Name=true` with the name of a component.
 pub(super) fn gate(text: &str) -> Result<(String, bool), String> {
     let (name, value) = text
         .split_once('=')
@@ -131,10 +131,10 @@ pub(super) fn gate(text: &str) -> Result<(String, bool), String> {
     ))
 }
 
-/// Of gates that are set, those that are the other way here; the last setting of each counts.
+/// A warning for each gate that cannot be set this way. The last setting of a gate counts.
 pub(super) fn warnings(set: &[(String, bool)]) -> impl Iterator<Item = String> {
     GATES.iter().filter_map(|(name, here)| {
-        let (_, value) = set.iter().rev().find(|(own, _)| own == name)?;
+        let (_, value) = set.iter().rev().find(|(gate, _)| gate == name)?;
         let is = if *here { "on" } else { "off" };
         (value != here).then(|| {
             format!("--feature-gates {name}={value} changes nothing: it is always {is} here")

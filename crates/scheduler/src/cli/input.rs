@@ -1,8 +1,8 @@
-//! The cluster and the pod that several commands ask about.
+//! The cluster and the pod of `plan` and `explain`.
 
-use crate::dump::{self, DumpError, Loaded, Source, Wanted};
+use crate::dump::{self, DumpError, Loaded, PodKey, Source};
 use crate::live::Live;
-use crate::preemptor::Asked;
+use crate::preemptor::PodSource;
 use crate::progress::Progress;
 use anyhow::anyhow;
 use clap::Args;
@@ -20,7 +20,7 @@ pub(super) struct Input {
     /// given several times.
     #[arg(long, value_name = "FILE", required_unless_present = "context")]
     cluster: Vec<PathBuf>,
-    /// The cluster to read, as a context of the kubeconfig; nothing is changed.
+    /// The context of the kubeconfig for the cluster to read. Nothing is changed in it.
     #[arg(long, value_name = "NAME", conflicts_with = "cluster")]
     context: Option<String>,
     /// The pod to schedule: a manifest, or namespace/name of a pod in the cluster.
@@ -29,35 +29,35 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Reads the cluster and the pod, as the API server would have stored it; `scores` tells whether nodes will be scored.
+    /// Reads the cluster and the pod, which gets the API server's defaults. `scores`: whether nodes will be scored.
     pub(super) fn read(&self, scores: bool) -> Result<(Loaded, wire::Pod), Failure> {
         let stdin = Path::new("-");
         let inputs = self.cluster.iter().chain([&self.pod]);
         if inputs.filter(|path| *path == stdin).count() > 1 {
             return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
         }
-        let asked = asked(&self.pod)?;
-        let mut loaded = self.load(&asked.wanted(), scores)?;
-        let pod = asked.pod(&mut loaded).map_err(Failure::input)?;
+        let source = pod_source(&self.pod)?;
+        let mut loaded = self.load(&source.key(), scores)?;
+        let pod = source.pod(&mut loaded).map_err(Failure::input)?;
         Ok((loaded, pod))
     }
 
-    fn load(&self, wanted: &Wanted, scores: bool) -> Result<Loaded, Failure> {
+    fn load(&self, preemptor: &PodKey, scores: bool) -> Result<Loaded, Failure> {
         let sources = if let Some(context) = &self.context {
             vec![live(context, scores)?]
         } else {
             let sources = self.cluster.iter().map(|path| open(path));
             sources.collect::<Result<_, _>>().map_err(Failure::input)?
         };
-        dump::load(sources, Some(wanted)).map_err(failure)
+        dump::load(sources, Some(preemptor)).map_err(failure)
     }
 }
 
-/// The manifest; or a pod's name, if no such file exists and a pod can have that name.
-fn asked(path: &Path) -> Result<Asked, Failure> {
+/// Reads the manifest. Without a file of this name, the text is the name of a pod.
+fn pod_source(path: &Path) -> Result<PodSource, Failure> {
     let document = match Document::read(path, SMALL) {
         Err(DocumentError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            let named = path.to_str().and_then(Asked::of_name);
+            let named = path.to_str().and_then(PodSource::of_name);
             return named.ok_or_else(|| {
                 let path = path.display();
                 Failure::Input(anyhow!(
@@ -67,7 +67,7 @@ fn asked(path: &Path) -> Result<Asked, Failure> {
         }
         document => document.map_err(Failure::input)?,
     };
-    Asked::of_manifest(&document).map_err(Failure::input)
+    PodSource::of_manifest(&document).map_err(Failure::input)
 }
 
 /// A source of objects, with its length if known.
@@ -85,7 +85,7 @@ fn live(context: &str, scores: bool) -> Result<Text, Failure> {
     Ok(source(&format!("context {context}"), live, None))
 }
 
-/// An error of a dump is bad input; one of a live cluster is a failure.
+/// The exit code of an error: a mistake in a dump is bad input, an error of a live cluster is a failure.
 fn failure(error: DumpError) -> Failure {
     let live = match &error {
         DumpError::Objects(ObjectsError::Document(DocumentError::Read { source, .. })) => {

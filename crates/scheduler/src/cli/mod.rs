@@ -4,13 +4,13 @@ mod batch_flags;
 mod explain;
 mod flags;
 mod gates;
+mod ignored_flags;
 mod input;
 mod pending;
 mod plan;
 mod run;
 mod simulate;
 mod values;
-mod without_effect;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
@@ -21,7 +21,7 @@ const FILES: [(&str, &str); 1] = [(
     "Access to the cluster that --context names.",
 )];
 
-/// Computes what kube-scheduler would do in a cluster, without changing it.
+/// A scheduler that decides as kube-scheduler does and explains each decision. Only `run` changes a cluster.
 #[derive(Debug, Parser)]
 #[command(name = "evictd-scheduler", version, arg_required_else_help = true)]
 pub struct Cli {
@@ -50,13 +50,13 @@ impl Cli {
         self.run_with(&[])
     }
 
-    /// The same with plugins of one's own, which the configurations of `run` and `explain` may name.
-    pub fn run_with(self, own: &[CustomPlugin]) -> Result<(), Failure> {
+    /// Runs the subcommand with further plugins, which the configurations of `run` and `explain` may name.
+    pub fn run_with(self, plugins: &[CustomPlugin]) -> Result<(), Failure> {
         match self.command {
-            Command::Explain(arguments) => arguments.run(own),
+            Command::Explain(arguments) => arguments.run(plugins),
             Command::Pending(arguments) => arguments.run(),
             Command::Plan(arguments) => arguments.run(),
-            Command::Run(arguments) => arguments.run(own),
+            Command::Run(arguments) => arguments.run(plugins),
             Command::Simulate(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),

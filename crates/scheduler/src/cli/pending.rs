@@ -1,6 +1,6 @@
-//! `evictd-scheduler pending`: asks the running scheduler which pods wait, and on what.
+//! `evictd-scheduler pending`: lists the pending pods of a running scheduler.
 
-use crate::explain::remedies;
+use crate::explain::suggestions;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, ApiError, CALL_TIMEOUT, Credentials};
@@ -15,54 +15,55 @@ const EXAMPLE: &str = "Example:
   evictd-scheduler pending --server https://127.0.0.1:10259 \\
     --insecure-skip-tls-verify
 
-The kubeconfig's user is shown to it, by token or client certificate; it must be
-allowed to get the path /v1/pending.";
+The request uses the token or client certificate of the kubeconfig's user, who
+must be allowed to get the path /v1/pending.";
 
-/// Which pods wait, since when, on what, and what they were told.
+/// Lists the pending pods of a running scheduler, with the plugins that rejected them and their conditions.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// The scheduler's secure port.
     #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:10259")]
     server: String,
-    /// Only this pod, and what would help it: for the nearest nodes the fewest changes, each tried on the cluster.
+    /// Only this pod, with suggestions: the fewest changes after which it would fit, each tried on the cluster.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = full_name)]
     pod: Option<String>,
-    /// Whose token or certificate is shown to it. Default: as kubectl.
+    /// The kubeconfig with the token or certificate. Default: as kubectl.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context.
+    /// The context of the kubeconfig.
     #[arg(long, value_name = "NAME", default_value = "")]
     context: String,
-    /// Do not verify the scheduler's certificate, because it has made its own. Only where nobody else can answer.
+    /// Do not verify the scheduler's certificate, which it may have made itself. Only for a connection that no other program can
+    /// answer.
     #[arg(long)]
     insecure_skip_tls_verify: bool,
     #[command(flatten)]
     output: Output,
 }
 
-/// As the scheduler answers.
+/// The response of the scheduler.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pending {
     time: Option<Timestamp>,
     count: usize,
-    pods: Vec<Waiting>,
+    pods: Vec<PendingPod>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    help: Option<Help>,
+    help: Option<Suggestions>,
 }
 
-/// What would help the pod that was asked about.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Help {
+struct Suggestions {
     feasible: usize,
-    remedies: BTreeMap<String, Vec<Vec<String>>>,
+    #[serde(rename = "remedies")]
+    by_node: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Waiting {
+struct PendingPod {
     pod: String,
     pool: String,
     since: Timestamp,
@@ -78,7 +79,7 @@ impl Arguments {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let pending = runtime.block_on(self.ask())?;
+        let pending = runtime.block_on(self.get())?;
         match &self.pod {
             Some(pod) => self
                 .output
@@ -87,7 +88,7 @@ impl Arguments {
         }
     }
 
-    async fn ask(&self) -> Result<Pending, Failure> {
+    async fn get(&self) -> Result<Pending, Failure> {
         let credentials = Credentials {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
@@ -112,11 +113,11 @@ impl Arguments {
     }
 }
 
-/// `shop/web`, and `web` for `default/web`.
+/// Parses `shop/web`, or `web` for `default/web`.
 fn full_name(text: &str) -> Result<String, String> {
     let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
     let is_part = |part: &str| {
-        let allowed = |own: char| own.is_ascii_alphanumeric() || matches!(own, '-' | '.');
+        let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
         !part.is_empty() && part.chars().all(allowed)
     };
     if is_part(namespace) && is_part(name) {
@@ -125,63 +126,67 @@ fn full_name(text: &str) -> Result<String, String> {
     Err("is not NAMESPACE/NAME".to_owned())
 }
 
-/// One pod.
+/// The page of one pod.
 fn one(pod: &str, pending: &Pending, view: View) -> String {
-    let Some(own) = pending.pods.first() else {
-        let why = "it has a node, is gone, or its schedulerName is that of no profile of this one.";
-        return view.sentence(&format!("{pod} does not wait here: {why}"));
+    let Some(pod) = pending.pods.first() else {
+        let why =
+            "it has a node, was deleted, or no profile of this scheduler has its schedulerName.";
+        return view.sentence(&format!("{pod} is not pending here: {why}"));
     };
     let mut parts = vec![table(pending, view)];
     match &pending.help {
         Some(help) if help.feasible > 0 => {
-            let head = format!("It fits on {} nodes now, and has its turn.", help.feasible);
+            let head = format!(
+                "It fits on {} nodes and will be tried again.",
+                help.feasible
+            );
             parts.push(view.paint(Colour::Good, &view.sentence(&head)));
         }
-        Some(help) => parts.extend(remedies(&help.remedies, view)),
+        Some(help) => parts.extend(suggestions(&help.by_node, view)),
         None => {}
     }
-    if !own.wakes.is_empty() {
-        parts.push(view.hanging("These events try it again: ", &own.wakes.join(", ")));
+    if !pod.wakes.is_empty() {
+        parts.push(view.hanging("These events try it again: ", &pod.wakes.join(", ")));
     }
     parts.join("\n\n")
 }
 
 fn page(pending: &Pending, view: View) -> String {
     if pending.count == 0 {
-        return view.paint(Colour::Good, "No pod waits.");
+        return view.paint(Colour::Good, "No pod is pending.");
     }
     let table = table(pending, view);
     let more = pending.count.saturating_sub(pending.pods.len());
     match more {
         0 => table,
-        more => format!("{table}\n{more} more wait."),
+        more => format!("{table}\n{more} more are pending."),
     }
 }
 
 fn table(pending: &Pending, view: View) -> String {
     let now = pending.time.unwrap_or(Timestamp::UNIX_EPOCH);
-    let rows = pending.pods.iter().map(|own| {
-        let seconds = now.duration_since(own.since).as_secs().max(0);
-        let told = match &own.nominated {
-            Some(node) => format!("{node} is being freed for it. {}", own.message),
-            None => own.message.clone(),
+    let rows = pending.pods.iter().map(|pod| {
+        let seconds = now.duration_since(pod.since).as_secs().max(0);
+        let message = match &pod.nominated {
+            Some(node) => format!("{node} is being freed for it. {}", pod.message),
+            None => pod.message.clone(),
         };
         vec![
-            own.pod.clone(),
-            own.pool.clone(),
+            pod.pod.clone(),
+            pod.pool.clone(),
             format!("{seconds}s"),
-            own.attempts.to_string(),
-            own.plugins.join(", "),
-            told,
+            pod.attempts.to_string(),
+            pod.plugins.join(", "),
+            message,
         ]
     });
     let columns = [
         Column::name("POD", 6),
-        Column::words("IN", 5),
+        Column::words("QUEUE", 5),
         Column::figure("SINCE", 3),
-        Column::figure("TRIED", 2),
-        Column::sentence("WAITS ON", 4),
-        Column::sentence("WAS TOLD", 1),
+        Column::figure("ATTEMPTS", 2),
+        Column::sentence("REJECTED BY", 4),
+        Column::sentence("MESSAGE", 1),
     ];
     Table::new(columns, rows).shown(view)
 }

@@ -1,9 +1,9 @@
-//! `evictd-scheduler plan`: what would be preempted for a pod, where, and why.
+//! `evictd-scheduler plan`: the preemption that kube-scheduler would choose for a pod.
 
 use super::input::Input;
 use crate::clock::Stopwatch;
-use crate::extender::HttpExtender;
 use crate::plan::{Answer, Case, page};
+use crate::preempt_extender::PreemptExtender;
 use clap::{Args, ValueEnum};
 use evictd_command::{Failure, Output, warn};
 use evictd_preemption::{BudgetPolicy, Compat, Extender, Nodes, Options};
@@ -22,35 +22,34 @@ The pod is a manifest (a Pod, a list with one, or a workload with a pod
 template) or namespace/name of a pending pod in the cluster. Missing fields are
 set as the API server would: requests from limits, the priority from its class.";
 
-/// What kube-scheduler would preempt for a pod, on which node, and why not on the others.
+/// Shows the victims and the node that kube-scheduler would choose to preempt for a pod, and why no other node.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// The version of kube-scheduler whose behaviour is computed.
+    /// The version of kube-scheduler whose rules apply.
     #[arg(long, value_name = "VERSION", default_value = Compat::V1_36.as_str(), value_parser = form)]
     form: Compat,
     /// Try every node (the default).
     #[arg(long, conflicts_with = "sample")]
     all_nodes: bool,
-    /// Try only as many nodes as kube-scheduler does: until a tenth of them, at least 100, are candidates.
+    /// Try only as many nodes as kube-scheduler: until a tenth of them, at least 100, are candidates.
     #[arg(long)]
     sample: bool,
     /// The node at which the sample begins, modulo the number of nodes. Default: a random node.
     #[arg(long, value_name = "N", requires = "sample")]
     seed: Option<u64>,
-    /// Never violate a PodDisruptionBudget; kube-scheduler only avoids it.
+    /// Never violate a PodDisruptionBudget. kube-scheduler does so as a last resort.
     #[arg(long, value_enum, value_name = "POLICY")]
     budget: Option<Policy>,
-    /// Show step by step what happens on this node.
+    /// Show the steps of the preemption on this node.
     #[arg(long, value_name = "NAME")]
     explain_node: Option<String>,
-    /// Ask this extender, at the URL of its preempt verb, which candidates and victims it agrees to. May be given
-    /// several times.
+    /// An extender, as the URL of its preempt verb, that must agree to candidates and victims. May be given several times.
     #[arg(long, value_name = "URL")]
     extender: Vec<String>,
-    /// The extenders have their own cache of the cluster's nodes and pods: only node names and pod UIDs are sent to them.
+    /// The extenders cache the cluster themselves, and get only node names and pod UIDs.
     #[arg(long, requires = "extender")]
     node_cache_capable: bool,
     #[command(flatten)]
@@ -85,7 +84,7 @@ impl Arguments {
         }
         let watch = Stopwatch::start();
         let mut extenders: Vec<&mut dyn Extender> =
-            extenders.iter_mut().map(|own| own as _).collect();
+            extenders.iter_mut().map(|extender| extender as _).collect();
         let plan = case.plan(&mut extenders)?;
         let answer = Answer::new(&case, &plan, explained, (load, watch.seconds()));
         self.print(&answer)
@@ -98,17 +97,18 @@ impl Arguments {
         self.output.print(answer, page)
     }
 
-    fn extenders(&self) -> Result<Vec<HttpExtender>, Failure> {
+    fn extenders(&self) -> Result<Vec<PreemptExtender>, Failure> {
         let urls = self.extender.iter();
-        let extenders = urls.map(|url| HttpExtender::new(url.clone(), self.node_cache_capable));
+        let extenders = urls.map(|url| PreemptExtender::new(url.clone(), self.node_cache_capable));
         extenders.collect::<Result<_, _>>().map_err(Failure::input)
     }
 
     fn options(&self) -> Options {
         let nodes = if self.sample {
-            let anywhere = || RandomState::new().hash_one(0);
+            // The keys of the hasher are random.
+            let random = || RandomState::new().hash_one(0);
             Nodes::Sample {
-                offset: self.seed.unwrap_or_else(anywhere),
+                offset: self.seed.unwrap_or_else(random),
             }
         } else {
             Nodes::All

@@ -26,8 +26,9 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn run(self, own: &[CustomPlugin]) -> Result<(), Failure> {
-        let config = self.flags.effective(own)?;
+    pub(super) fn run(self, plugins: &[CustomPlugin]) -> Result<(), Failure> {
+        let config = self.flags.effective(plugins)?;
+        // As kube-scheduler: with this flag nothing else is done.
         if let Some(path) = &self.flags.write_config_to {
             return configuration::write(path, &config);
         }
@@ -43,12 +44,18 @@ impl Arguments {
             kubeconfig: of_config.or(self.flags.kubeconfig),
             context: self.flags.context,
         };
+        // The engine occupies one thread while it decides. Watches, writes and servers share the other.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()?;
         runtime
-            .block_on(process::run(&credentials, (&config, own), &ports, batch))
+            .block_on(process::run(
+                &credentials,
+                (&config, plugins),
+                &ports,
+                batch,
+            ))
             .map_err(|error| match error {
                 RunError::Access(_)
                 | RunError::Plugin(_)

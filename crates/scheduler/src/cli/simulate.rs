@@ -1,9 +1,9 @@
-//! `evictd-scheduler simulate`: where pods wait over a timeline, or where they go one after the other.
+//! `evictd-scheduler simulate`: schedules a sequence of pods onto a dump, or runs a timeline of events through the queue.
 
 use super::input;
 use crate::configuration;
 use crate::progress;
-use crate::simulate::{question, sequence, timeline};
+use crate::simulate::{sequence, timeline, what_if};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Output, Progress, warn};
@@ -22,13 +22,13 @@ volumeattachments -A -o json > cluster.json
     --compare most-allocated.yaml
   evictd-scheduler simulate timeline.json
 
-A file holds either pods that come one after the other,
+A file holds either a sequence of pods,
   { "now": "2026-01-01T00:00:00Z", "config": { a KubeSchedulerConfiguration },
-    "objects": [ what is there at the start ], "pending": [ pods ] }
+    "objects": [ objects at the start ], "pending": [ pods in their order ] }
 or a timeline:
   { "now": "2026-01-01T00:00:00Z",
     "config": { "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 10 },
-    "objects": [ what is there at the start ],
+    "objects": [ objects at the start ],
     "steps": [
       { "at": 1, "do": "add", "object": { "kind": "Pod", ... } },
       { "at": 20, "do": "pop" },
@@ -41,20 +41,20 @@ unschedulable (pod, plugins, pending, nominate), error, done, bindingError
 (pod), assume (pod, node), permitRejected (pod, plugins), activate (pods),
 flushBackoff and flushUnschedulable."#;
 
-/// Places pods onto a dump of a cluster one after the other, or runs a timeline of changes through the queue.
+/// Schedules pods onto a dump of a cluster one after the other, or runs a timeline of events through the queue.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// What is simulated, JSON or YAML; - is stdin.
+    /// A sequence of pods or a timeline, JSON or YAML; - is stdin.
     #[arg(required_unless_present = "cluster", conflicts_with = "cluster")]
     file: Option<PathBuf>,
-    /// A dump of a cluster. Its own waiting pods are placed, too. May be given several times.
+    /// A dump of a cluster. Its pending pods are scheduled, too. May be given several times.
     #[arg(long, value_name = "FILE")]
     cluster: Vec<PathBuf>,
-    /// Pods to place onto it, and workloads, which become pods as their controllers make them. May be given several times.
+    /// Pods to schedule. A workload stands for the pods that its controllers create. May be given several times.
     #[arg(long, value_name = "FILE", requires = "cluster")]
     pods: Vec<PathBuf>,
-    /// Nodes that are drained first; their pods have to go elsewhere.
+    /// Nodes to drain first. Their pods are scheduled onto the others.
     #[arg(
         long,
         value_name = "NODES",
@@ -62,17 +62,17 @@ pub(super) struct Arguments {
         value_delimiter = ','
     )]
     without: Vec<String>,
-    /// A KubeSchedulerConfiguration. Default: that of kube-scheduler.
+    /// A KubeSchedulerConfiguration. Default: kube-scheduler's.
     #[arg(long, value_name = "FILE", requires = "cluster")]
     config: Option<PathBuf>,
-    /// Another one to compare it with.
+    /// A second KubeSchedulerConfiguration to compare with the first.
     #[arg(long, value_name = "FILE", requires = "cluster")]
     compare: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
 
-/// What tells the two kinds of files apart.
+/// Distinguishes the two kinds of files: only a sequence has pending pods.
 #[derive(Deserialize)]
 struct Shape {
     pending: Option<serde::de::IgnoredAny>,
@@ -81,7 +81,7 @@ struct Shape {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         if !self.cluster.is_empty() {
-            return self.answer();
+            return self.what_if();
         }
         let file = self.file.clone().unwrap_or_default();
         let document = Document::read(&file, LARGE).map_err(Failure::input)?;
@@ -97,13 +97,13 @@ impl Arguments {
                 .map(|mistake| (mistake.field, mistake.message));
             Failure::input(document.wrong_fields(fields))
         })?;
-        warned(&outcome);
+        print_warnings(&outcome);
         self.output.print(&outcome, sequence::page)
     }
 
     fn timeline(&self, document: &Document) -> Result<(), Failure> {
         let read: Timeline = document.parse().map_err(Failure::input)?;
-        let seen: Vec<_> = read.steps.iter().map(timeline::Seen::of).collect();
+        let steps: Vec<_> = read.steps.iter().map(timeline::Row::of).collect();
         let outcome = simulation::run(read).map_err(|mistakes| {
             let name = document.name();
             let mistakes = mistakes.iter().map(|mistake| format!("{name}: {mistake}"));
@@ -113,40 +113,40 @@ impl Arguments {
             warn("evictd-scheduler", &format!("steps[{index}]: {warning}"));
         }
         self.output.print(&outcome, |outcome, view| {
-            timeline::page(outcome, &seen, view)
+            timeline::page(outcome, &steps, view)
         })
     }
 
-    /// Places the pods onto the dump, with one configuration or with two.
-    fn answer(&self) -> Result<(), Failure> {
+    /// Schedules the pods onto the dump, with one configuration or with two.
+    fn what_if(&self) -> Result<(), Failure> {
         let open = |paths: &[PathBuf]| -> Result<Vec<_>, Failure> {
             let sources = paths.iter().map(|path| input::open(path));
             sources.collect::<Result<_, _>>().map_err(Failure::input)
         };
         let (clusters, manifests) = (open(&self.cluster)?, open(&self.pods)?);
-        let question = question::Question::new(clusters, manifests, &self.without);
-        let question = question.map_err(Failure::input)?;
-        for line in question.doubts.lines() {
+        let what_if = what_if::WhatIf::new(clusters, manifests, &self.without);
+        let what_if = what_if.map_err(Failure::input)?;
+        for line in what_if.assumptions.lines() {
             warn("evictd-scheduler", &line);
         }
         let run = |path: &Option<PathBuf>| -> Result<SequenceOutcome, Failure> {
             let wire = path.as_deref().map(configuration::read_wire).transpose();
-            let outcome = placed(&question.sequence(wire.map_err(Failure::input)?));
+            let outcome = placed(&what_if.sequence(wire.map_err(Failure::input)?));
             outcome.map_err(|mistakes| refused(&mistakes))
         };
-        let own = run(&self.config)?;
-        warned(&own);
+        let first = run(&self.config)?;
+        print_warnings(&first);
         if self.compare.is_none() {
-            return self.output.print(&own, sequence::page);
+            return self.output.print(&first, sequence::page);
         }
         let other = run(&self.compare)?;
-        warned(&other);
-        let both = sequence::Comparison { own, other };
+        print_warnings(&other);
+        let both = sequence::Comparison { first, other };
         self.output.print(&both, sequence::comparison)
     }
 }
 
-/// Places the pods, and shows how far it is.
+/// Schedules the pods with a progress bar.
 fn placed(sequence: &Sequence) -> Result<SequenceOutcome, Vec<InvalidField>> {
     let mut bar = Progress::default();
     simulation::run_sequence(sequence, &mut |done, all| {
@@ -159,7 +159,7 @@ fn refused(mistakes: &[InvalidField]) -> Failure {
     Failure::Input(anyhow!(lines.collect::<Vec<_>>().join("\n")))
 }
 
-fn warned(outcome: &SequenceOutcome) {
+fn print_warnings(outcome: &SequenceOutcome) {
     for warning in &outcome.warnings {
         warn("evictd-scheduler", &format!("left out: {warning}"));
     }

@@ -1,9 +1,9 @@
-//! Values of flags as Go reads them.
+//! Values of flags in Go's syntax.
 
 use evictd_pod::duration as go;
 use jiff::SignedDuration;
 
-/// A truth as Go reads it.
+/// Parses a value as `strconv.ParseBool` does.
 pub(super) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -12,7 +12,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A duration as Go writes it.
+/// Parses a duration above zero.
 pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
     go::parse(text)
         .ok()

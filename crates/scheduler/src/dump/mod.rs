@@ -1,4 +1,4 @@
-//! The cluster that `explain` and `plan` ask about, built from files or from a live cluster.
+//! The cluster of `explain` and `plan`, built from files or from a live cluster.
 
 use evictd_document::{InvalidField, Loaded as LoadedObjects, Loader, ObjectsError, Receiver};
 use evictd_manifests::Object;
@@ -13,34 +13,33 @@ pub use evictd_document::Source;
 /// Why a dump cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// It cannot be read, or its content is wrong.
+    /// It cannot be read, or its content is invalid.
     #[error(transparent)]
     Objects(#[from] ObjectsError),
     /// None of its objects is a node.
     #[error(
-        "{name}: holds no Node; what is needed is what `kubectl get nodes,ns,pods,pdb,pc -A -o json` prints{ignored}"
+        "{name}: holds no Node; needed is the output of `kubectl get nodes,ns,pods,pdb,pc -A -o json`{ignored}"
     )]
     NoNodes {
         /// The files.
         name: String,
-        /// Their content.
+        /// The number of objects by kind.
         ignored: String,
     },
 }
 
-/// The pod to schedule, by which it is recognised in the dump.
+/// Identifies the pod to schedule in the dump.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
-    /// Namespace.
+#[allow(missing_docs, reason = "as in the metadata of a pod")]
+pub struct PodKey {
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// Unique id; empty if unknown.
+    /// Empty if unknown.
     pub uid: String,
 }
 
-impl Wanted {
-    fn is(&self, metadata: &wire::Metadata) -> bool {
+impl PodKey {
+    fn matches(&self, metadata: &wire::Metadata) -> bool {
         let same_name =
             metadata.namespace_or_default() == self.namespace && metadata.name == self.name;
         let same_uid = !self.uid.is_empty() && *metadata.uid == *self.uid;
@@ -51,18 +50,18 @@ impl Wanted {
 /// The content of a dump.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Nodes and the pods on them.
+    /// Nodes, their pods, and storage.
     pub cluster: Cluster,
-    /// Budgets.
+    /// Disruption budgets.
     pub budgets: Vec<Budget>,
     /// The pod to schedule, if the dump contains it.
-    pub wanted: Option<wire::Pod>,
-    /// The knowledge that completes a pod that no API server has stored, and the assumptions that were made.
+    pub preemptor: Option<wire::Pod>,
+    /// The objects that admission needs for a pod that no API server has stored, and the assumptions.
     pub objects: LoadedObjects,
 }
 
 impl Loaded {
-    /// Adds an object that comes into being with the pod to schedule, unless it is there already.
+    /// Adds an object that is created with the pod to schedule, unless it exists.
     pub(crate) fn add(&mut self, object: Object) -> Result<(), InvalidField> {
         if self.objects.holds(&object) {
             return Ok(());
@@ -71,16 +70,15 @@ impl Loaded {
     }
 }
 
-/// Reads a whole cluster. `wanted` is the pod to schedule: it is not added to the cluster; if the dump contains it, it is
-/// returned.
+/// Reads a cluster. The pod with the key `preemptor` is not added to the cluster but returned, if the dump contains it.
 ///
 /// # Errors
-/// Every mistake of every source together, at most a hundred of each.
+/// The mistakes of all sources together, at most a hundred of each.
 pub fn load<R: Read>(
     sources: impl IntoIterator<Item = Source<R>>,
-    wanted: Option<&Wanted>,
+    preemptor: Option<&PodKey>,
 ) -> Result<Loaded, DumpError> {
-    let mut builder = Builder::new(wanted);
+    let mut builder = Builder::new(preemptor);
     let mut names = Vec::new();
     let mut loader = Loader::of_cluster(&mut builder, false);
     for source in sources {
@@ -92,19 +90,19 @@ pub fn load<R: Read>(
 }
 
 /// Adds objects to a cluster.
-struct Builder<'w> {
-    wanted: Option<&'w Wanted>,
+struct Builder<'p> {
+    preemptor: Option<&'p PodKey>,
     found: Option<wire::Pod>,
     cluster: Cluster,
     budgets: Vec<Budget>,
-    /// Budgets that cover no pod, by name.
+    /// The names of budgets that cover no pod.
     void_budgets: Vec<String>,
 }
 
-impl<'w> Builder<'w> {
-    fn new(wanted: Option<&'w Wanted>) -> Self {
+impl<'p> Builder<'p> {
+    fn new(preemptor: Option<&'p PodKey>) -> Self {
         Self {
-            wanted,
+            preemptor,
             found: None,
             cluster: Cluster::new(),
             budgets: Vec::new(),
@@ -122,39 +120,40 @@ impl<'w> Builder<'w> {
         } = self;
         let mut objects = loaded;
         let ignored = std::mem::take(&mut objects.ignored);
-        let doubts = &mut objects.doubts;
+        let assumptions = &mut objects.assumptions;
         if cluster.nodes().is_empty() {
-            let (name, ignored) = (name.to_owned(), held_instead(&ignored));
+            let (name, ignored) = (name.to_owned(), counts_of(&ignored));
             return Err(DumpError::NoNodes { name, ignored });
         }
         for (kind, count) in ignored {
             let assumption = "objects of kinds that no plan needs are ignored";
-            doubts.add(assumption, || format!("{count} {kind}"));
+            assumptions.add(assumption, || format!("{count} {kind}"));
         }
         for budget in void_budgets {
             let assumption =
                 "budgets with an empty spec.selector cover no pod where preemption asks";
-            doubts.add(assumption, || budget);
+            assumptions.add(assumption, || budget);
         }
+        // Tables that have grown by doubling may be half empty.
         cluster.shrink();
         for (node, pod) in cluster.orphaned_pods() {
             let name = || format!("Pod {} (spec.nodeName {node})", cluster.full_name(pod));
-            doubts.add("pods on nodes that are not in the input are left out", name);
+            assumptions.add("pods on nodes that are not in the input are left out", name);
         }
         for pod in cluster.nominated().iter().filter(|pod| !pod.identity.tried) {
             let assumption = "nominations without PodScheduled=False are not the scheduler's, and reserve nothing";
-            doubts.add(assumption, || format!("Pod {}", cluster.full_name(pod)));
+            assumptions.add(assumption, || format!("Pod {}", cluster.full_name(pod)));
         }
         Ok(Loaded {
             cluster,
             budgets,
-            wanted: found,
+            preemptor: found,
             objects,
         })
     }
 
-    fn is_wanted(&self, pod: &wire::Pod) -> bool {
-        self.wanted.is_some_and(|wanted| wanted.is(&pod.metadata))
+    fn is_preemptor(&self, pod: &wire::Pod) -> bool {
+        self.preemptor.is_some_and(|key| key.matches(&pod.metadata))
     }
 
     fn add_budget(&mut self, budget: &wire::PodDisruptionBudget) -> Result<(), InvalidField> {
@@ -175,7 +174,7 @@ impl<'w> Builder<'w> {
 impl Receiver for Builder<'_> {
     fn take(&mut self, object: Object) -> Result<(), InvalidField> {
         match object {
-            Object::Pod(manifest) if self.is_wanted(&manifest.pod) => {
+            Object::Pod(manifest) if self.is_preemptor(&manifest.pod) => {
                 self.found = Some(manifest.pod);
                 Ok(())
             }
@@ -185,7 +184,7 @@ impl Receiver for Builder<'_> {
     }
 }
 
-/// Adds an object to a cluster. Some are needed elsewhere, and change nothing here.
+/// Adds an object to a cluster. Objects that only other parts need change nothing here.
 fn add(cluster: &mut Cluster, object: Object) -> Result<(), InvalidField> {
     match object {
         Object::Pod(manifest) => cluster.add_pod(manifest.pod).map_err(invalid)?,
@@ -217,7 +216,7 @@ fn add(cluster: &mut Cluster, object: Object) -> Result<(), InvalidField> {
         Object::ResourceClaim(claim) => cluster.devices_mut().put_claim(*claim),
         Object::ResourceSlice(slice) => cluster.devices_mut().put_slice(*slice),
         Object::DeviceClass(class) => cluster.devices_mut().put_class(*class),
-        // Budgets are compiled apart, admission has read the next four, and only `simulate` places groups.
+        // Budgets are compiled above, admission reads the next four, and only `simulate` schedules groups.
         Object::PodDisruptionBudget(_)
         | Object::PriorityClass(_)
         | Object::RuntimeClass(_)
@@ -235,7 +234,7 @@ fn invalid(error: InvalidObject) -> InvalidField {
     }
 }
 
-fn held_instead(ignored: &BTreeMap<String, usize>) -> String {
+fn counts_of(ignored: &BTreeMap<String, usize>) -> String {
     let kinds = ignored.iter();
     let kinds: Vec<String> = kinds
         .map(|(kind, count)| format!("{count} {kind}"))

@@ -1,4 +1,4 @@
-//! The decision for programs, as JSON.
+//! The result of an attempt as JSON.
 
 use super::Case;
 use evictd_placement::NodeId;
@@ -10,17 +10,17 @@ use evictd_scheduling::{
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The result of `explain`. The promised keys are those of a decision of kube-scheduler; empty ones are left out.
+/// The result of `explain`. Its stable keys are those of a decision of kube-scheduler. Empty ones are left out.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer {
-    /// The pod, `namespace/name`.
+    /// `namespace/name`.
     pub(super) pod: String,
     /// The nodes that passed every filter.
     pub(super) feasible: Vec<String>,
-    /// The verdict of every other node that was looked at.
+    /// The rejection of each other node that was tried.
     pub(super) filter_status: BTreeMap<String, Status>,
-    /// Whether nodes were compared; absent if none is feasible.
+    /// Whether nodes were scored. Absent if none is feasible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scored: Option<bool>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -31,31 +31,31 @@ pub(crate) struct Answer {
     pub(super) weights: BTreeMap<String, i64>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) skipped_score_plugins: BTreeSet<String>,
-    /// The node of the best score whose name comes first.
+    /// The first node by name among those with the best score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) chosen: Option<String>,
-    /// The next best, by score and then by name.
+    /// The next node by score and name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) runner_up: Option<String>,
-    /// Why the scheduler does not try the pod at all; then nothing else is said of it.
+    /// Why the scheduler does not try the pod. The other fields are empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_tried: Option<String>,
     #[serde(flatten)]
     pub(super) failure: Option<Failure>,
-    /// What is in the way on the nodes that are nearest to taking it, in figures and names.
+    /// Why the nodes that passed the most filters reject the pod, with amounts and names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) obstacles: BTreeMap<String, String>,
-    /// What would let it fit on the nodes that need the fewest changes: any of these lists of changes is enough. Each was
-    /// tried on the cluster.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) remedies: BTreeMap<String, Vec<Vec<String>>>,
-    /// Which events will try it again, each with the plugins that asked for it.
+    /// For the nodes that need the fewest changes, lists of changes after which the pod would fit. Any of the lists is enough, and
+    /// each was tried on the cluster.
+    #[serde(rename = "remedies", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) suggestions: BTreeMap<String, Vec<Vec<String>>>,
+    /// The events after which the pod is tried again, with the plugins that registered them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) wakes: BTreeMap<&'static str, Vec<&'static str>>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Why a node will not do.
+/// The rejection of a node.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     pub(super) code: &'static str,
@@ -64,15 +64,15 @@ pub(super) struct Status {
     pub(super) plugin: Option<String>,
 }
 
-/// How good a node is.
+/// The score of a node.
 #[derive(Debug, Serialize)]
 pub(super) struct Scored {
     pub(super) total: i64,
-    /// By plugin: in a unit of its own, from 0 to 100, and by its weight.
+    /// By plugin: the raw, the normalized (0 to 100) and the weighted score.
     pub(super) plugins: BTreeMap<String, [i64; 3]>,
 }
 
-/// What a pod is told that fits nowhere.
+/// The result for a pod that fits on no node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Failure {
@@ -80,12 +80,11 @@ pub(super) struct Failure {
     pub(super) unschedulable_plugins: BTreeSet<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pre_filter_message: Option<String>,
-    /// Whether pods of less importance would give way.
+    /// Whether other pods would be preempted for it.
     pub(super) preempts: bool,
-    /// The node that would be freed.
+    /// The node that would be freed for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nominated: Option<String>,
-    /// The pods that would give way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) victims: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +103,7 @@ impl Answer {
             return Ok(Self {
                 pod: cluster.full_name(pod),
                 not_tried: Some(reason.to_string()),
-                warnings: case.doubts.lines(),
+                warnings: case.assumptions.lines(),
                 ..Self::default()
             });
         }
@@ -114,7 +113,7 @@ impl Answer {
             pod: cluster.full_name(pod),
             feasible: sorted(filtered.feasible.iter().map(name)),
             filter_status: statuses(case, &filtered),
-            warnings: case.doubts.lines(),
+            warnings: case.assumptions.lines(),
             ..Self::default()
         };
         if filtered.feasible.is_empty() {
@@ -127,7 +126,7 @@ impl Answer {
             answer.wakes = waking_events(rejectors.collect()).into_iter().collect();
             answer.obstacles = obstacles(case, &filtered);
             answer.failure = Some(Failure::of(case, &filtered, failure));
-            answer.remedies = told_remedies(case, &filtered);
+            answer.suggestions = suggestions_for(case, &filtered);
             return Ok(answer);
         }
         let scores = framework.score(cluster, pod, &filtered.feasible);
@@ -140,12 +139,14 @@ impl Answer {
             sorted(scores.top(&filtered.feasible).iter().map(name))
         };
         let weights = scores.plugins.iter();
-        answer.weights = weights.map(|own| (own.name.clone(), own.weight)).collect();
+        answer.weights = weights
+            .map(|plugin| (plugin.name.clone(), plugin.weight))
+            .collect();
         answer.skipped_score_plugins = scores.skipped.into_iter().collect();
         Ok(answer)
     }
 
-    /// Tells every score, the choice and the next best.
+    /// Sets the scores, the chosen node and the next best one.
     fn choose(&mut self, case: &Case, filtered: &Filtered, scores: &Scores) {
         let nodes = filtered.feasible.iter().enumerate();
         let mut order: Vec<(i64, String)> = Vec::new();
@@ -155,17 +156,18 @@ impl Answer {
                 order.push((0, name));
                 continue;
             };
-            let plugins = scores.plugins.iter().map(|own| {
-                let (raw, normalized) = (own.raw[index], own.normalized[index]);
-                let scores = [raw, normalized, normalized * own.weight];
-                (own.name.clone(), scores)
+            let plugins = scores.plugins.iter().map(|plugin| {
+                let (raw, normalized) = (plugin.raw[index], plugin.normalized[index]);
+                let scores = [raw, normalized, normalized * plugin.weight];
+                (plugin.name.clone(), scores)
             });
-            let own = Scored {
+            let scored = Scored {
                 total: *total,
                 plugins: plugins.collect(),
             };
+            // Negative, so that the highest total comes first and equal ones are sorted by name.
             order.push((-total, name.clone()));
-            self.scores.insert(name, own);
+            self.scores.insert(name, scored);
         }
         order.sort();
         let mut names = order.into_iter().map(|(_, name)| name);
@@ -174,10 +176,10 @@ impl Answer {
     }
 }
 
-/// The most nodes whose obstacles are told.
+/// The most nodes with obstacles or suggestions.
 const NEAREST: usize = 5;
 
-/// What is in the way on some nodes: first on those where pods that leave could help, for there the least is.
+/// The obstacles on the nodes that need the least: first those where preemption could help.
 fn obstacles(case: &Case, filtered: &Filtered) -> BTreeMap<String, String> {
     let verdicts = case.cluster.node_ids().zip(&filtered.verdicts);
     let rejected = verdicts.filter_map(|(id, verdict)| match verdict {
@@ -187,7 +189,7 @@ fn obstacles(case: &Case, filtered: &Filtered) -> BTreeMap<String, String> {
         _ => None,
     });
     let mut rejected: Vec<_> = rejected.collect();
-    // The later the filter, the more of them the node has passed.
+    // A node that a later filter rejected has passed more of them.
     rejected.sort();
     let nearest = rejected.into_iter().take(NEAREST).filter_map(|(_, _, id)| {
         let obstacle = case.framework.obstacle(&case.cluster, &case.pod, id)?;
@@ -196,20 +198,21 @@ fn obstacles(case: &Case, filtered: &Filtered) -> BTreeMap<String, String> {
     nearest.collect()
 }
 
-fn told_remedies(case: &mut Case, filtered: &Filtered) -> BTreeMap<String, Vec<Vec<String>>> {
+fn suggestions_for(case: &mut Case, filtered: &Filtered) -> BTreeMap<String, Vec<Vec<String>>> {
     let Case {
         cluster,
         framework,
         wire,
         ..
     } = case;
-    let remedies = suggestions(cluster, framework, wire, filtered, NEAREST);
-    let words = |changes: Vec<_>| changes.iter().map(ToString::to_string).collect();
-    let told = remedies.into_iter().map(|remedy| {
-        let alternatives = remedy.alternatives.into_iter().map(words);
-        (remedy.node, alternatives.collect())
-    });
-    told.collect()
+    let nodes = suggestions(cluster, framework, wire, filtered, NEAREST).into_iter();
+    let texts = |changes: Vec<_>| changes.iter().map(ToString::to_string).collect();
+    nodes
+        .map(|node| {
+            let alternatives = node.alternatives.into_iter().map(texts);
+            (node.node, alternatives.collect())
+        })
+        .collect()
 }
 
 fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
@@ -218,7 +221,7 @@ fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// The verdict of each node that was looked at and will not do.
+/// The rejection of each node that was tried and is not feasible.
 fn statuses(case: &Case, filtered: &Filtered) -> BTreeMap<String, Status> {
     let (cluster, pod) = (&case.cluster, &case.pod);
     let verdicts = cluster.node_ids().zip(&filtered.verdicts);

@@ -1,33 +1,32 @@
-//! Decides about one pod and shows how.
+//! One scheduling attempt for one pod, from a dump or a live cluster, as JSON and as a page.
 
 mod answer;
 mod page;
 
 pub(crate) use answer::Answer;
-pub(crate) use page::{page, remedies};
+pub(crate) use page::{page, suggestions};
 
 use crate::dump::Loaded;
 use crate::preemptor::full_name;
-use evictd_document::Doubts;
+use evictd_document::Assumptions;
 use evictd_placement::{Cluster, InvalidObject, Pod};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{CustomPlugin, Framework};
 
-/// The input of a decision.
+/// The input of an attempt.
 pub(crate) struct Case {
     pub(crate) cluster: Cluster,
     pub(crate) budgets: Vec<Budget>,
     pub(crate) pod: Pod,
-    /// The pod as it was given.
+    /// The pod in its wire format, which suggestions change.
     wire: wire::Pod,
     pub(crate) framework: Framework,
-    /// Assumptions that were made.
-    doubts: Doubts,
+    assumptions: Assumptions,
 }
 
-/// Why nothing can be decided.
+/// Why the pod cannot be tried.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaseError {
     #[error("{pod}: {mistake}")]
@@ -47,7 +46,7 @@ impl Case {
         loaded: Loaded,
         pod: wire::Pod,
         config: &Configuration,
-        own: &[CustomPlugin],
+        plugins: &[CustomPlugin],
     ) -> Result<Self, CaseError> {
         let Loaded {
             mut cluster,
@@ -58,15 +57,19 @@ impl Case {
         let scheduler = pod.spec.scheduler_name_or_default();
         let profile = config.profile(scheduler).ok_or_else(|| {
             let known = config.profiles.iter();
-            let known: Vec<&str> = known.map(|own| own.scheduler_name.as_str()).collect();
+            let known: Vec<&str> = known
+                .map(|profile| profile.scheduler_name.as_str())
+                .collect();
             CaseError::Profile {
                 pod: full_name(&pod),
                 scheduler: scheduler.to_owned(),
                 known: known.join(", "),
             }
         })?;
-        let framework = Framework::new(&mut cluster, profile, own).map_err(CaseError::Plugin)?;
+        let framework =
+            Framework::new(&mut cluster, profile, plugins).map_err(CaseError::Plugin)?;
         let name = full_name(&pod);
+        // Compiling consumes the pod.
         let wire = pod.clone();
         let pod = cluster.pod(pod);
         let pod = pod.map_err(|mistake| CaseError::Pod { pod: name, mistake })?;
@@ -76,7 +79,7 @@ impl Case {
             pod,
             wire,
             framework,
-            doubts: objects.doubts,
+            assumptions: objects.assumptions,
         })
     }
 }

@@ -1,13 +1,12 @@
-//! The decision for people: where the pod goes, how the nodes compare, then why not on the others.
+//! The result of an attempt as a page: the chosen node, the scores, and the reasons against the other nodes.
 
 use super::answer::{Answer, Scored};
 use evictd_command::{Colour, Column, Table, View};
 use std::collections::BTreeMap;
 
-/// The most nodes that are compared, or named together.
+/// The most nodes with scores, or that are named for one reason.
 const SHOWN: usize = 5;
 
-/// The whole page.
 pub(crate) fn page(answer: &Answer, view: View) -> String {
     let (colour, head) = headline(answer);
     let mut parts = vec![view.paint(colour, &view.sentence(&head))];
@@ -21,27 +20,27 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     if !answer.obstacles.is_empty() {
         let lines = answer.obstacles.iter();
         let lines = lines.map(|(node, what)| view.hanging("  ", &format!("{node}: {what}")));
-        let head = view.sentence("What is in the way on the nearest nodes:");
+        let head = view.sentence("Obstacles on the nearest nodes:");
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    parts.extend(remedies(&answer.remedies, view));
+    parts.extend(suggestions(&answer.suggestions, view));
     if !answer.wakes.is_empty() {
         let events = answer.wakes.keys().copied().collect::<Vec<_>>().join(", ");
         parts.push(view.hanging("These events try it again: ", &events));
     }
-    parts.extend(elsewhere(answer, view));
+    parts.extend(other_nodes(answer, view));
     parts.join("\n\n")
 }
 
-/// What would let the pod fit.
-pub(crate) fn remedies(
-    remedies: &BTreeMap<String, Vec<Vec<String>>>,
+/// The changes after which the pod would fit, by node.
+pub(crate) fn suggestions(
+    by_node: &BTreeMap<String, Vec<Vec<String>>>,
     view: View,
 ) -> Option<String> {
-    let lines = remedies.iter().map(|(node, alternatives)| {
+    let lines = by_node.iter().map(|(node, alternatives)| {
         let alternatives = alternatives.iter().map(|changes| changes.join(" and "));
-        let told = alternatives.collect::<Vec<_>>().join("; or ");
-        view.hanging("  ", &format!("{node}: {told}"))
+        let text = alternatives.collect::<Vec<_>>().join("; or ");
+        view.hanging("  ", &format!("{node}: {text}"))
     });
     let lines: Vec<String> = lines.collect();
     let head = view.sentence("It would fit with any of these, each tried:");
@@ -71,22 +70,26 @@ fn headline(answer: &Answer) -> (Colour, String) {
         (1, all) => format!("the best of {all} nodes that it fits on"),
         (equal, all) => format!("one of {equal} that are equally good, of {all} that it fits on"),
     };
-    (Colour::Good, format!("{pod} goes to {chosen}: {how}."))
+    (
+        Colour::Good,
+        format!("{pod} would be assigned to {chosen}: {how}."),
+    )
 }
 
-/// What each plugin gives the choice and the next best, and the totals of the best nodes.
+/// The weighted scores of the chosen and the next best node by plugin, and the totals of the best nodes.
 fn scores(answer: &Answer, view: View) -> String {
     let of = |name: &Option<String>| name.as_ref().and_then(|name| answer.scores.get(name));
     let pair = [of(&answer.chosen), of(&answer.runner_up)];
     let cell = |scored: Option<&Scored>, plugin: &str| {
-        let own = scored.and_then(|scored| scored.plugins.get(plugin));
-        own.map_or(String::new(), |[_, _, weighted]| weighted.to_string())
+        let scores = scored.and_then(|scored| scored.plugins.get(plugin));
+        scores.map_or(String::new(), |[_, _, weighted]| weighted.to_string())
     };
     let rows = answer.weights.iter().map(|(plugin, weight)| {
         let [chosen, next] = pair.map(|scored| cell(scored, plugin));
         vec![plugin.clone(), weight.to_string(), chosen, next]
     });
-    let total = |scored: Option<&Scored>| scored.map_or(String::new(), |own| own.total.to_string());
+    let total =
+        |scored: Option<&Scored>| scored.map_or(String::new(), |node| node.total.to_string());
     let [chosen, next] = pair.map(total);
     let rows = rows.chain([vec!["total".to_owned(), String::new(), chosen, next]]);
     let columns = [
@@ -109,14 +112,13 @@ fn scores(answer: &Answer, view: View) -> String {
     format!("{table}\n\n{list}")
 }
 
-/// Each line two columns to the right.
 fn indented(text: &str) -> String {
     let lines = text.lines().map(|line| format!("  {line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Why not on the others: nodes with the same reasons together.
-fn elsewhere(answer: &Answer, view: View) -> Option<String> {
+/// The rejected nodes, grouped by reasons.
+fn other_nodes(answer: &Answer, view: View) -> Option<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (node, status) in &answer.filter_status {
         groups
@@ -144,6 +146,6 @@ fn elsewhere(answer: &Answer, view: View) -> Option<String> {
     if lines.is_empty() {
         return None;
     }
-    let head = view.sentence("Why not on other nodes:");
+    let head = view.sentence("The other nodes:");
     Some(format!("{head}\n{}", lines.join("\n")))
 }

@@ -1,7 +1,7 @@
 //! The plan for programs, as JSON.
 
 use super::Case;
-use super::explanation::{Explanation, words};
+use super::explanation::{Explanation, message};
 use evictd_placement::{Checks, Code, NO_START, NodeId, Pod, Rejection};
 use evictd_preemption::{
     Action, Candidate, NotCandidate, Plan, Replacement, budgets_of, replacements,
@@ -11,35 +11,34 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
-/// The result of `plan`. The fields after `elapsedSeconds` are additions for people, and not promised.
+/// The result of `plan`. The fields after `elapsedSeconds` are for people and not stable.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer {
     pub(super) fits_without_preemption: bool,
     pub(super) eligible: bool,
     pub(super) ineligible_reason: Cow<'static, str>,
-    /// The verdict of each node that cannot take the pod without preemption.
+    /// The rejection of each node without preemption.
     #[serde(serialize_with = "as_map")]
     pub(super) filter_status: Vec<(String, Status)>,
-    pub(super) candidates: Vec<Freed>,
-    pub(super) chosen: Option<Freed>,
+    pub(super) candidates: Vec<CandidateNode>,
+    pub(super) chosen: Option<CandidateNode>,
     pub(super) clear_nominations: Vec<String>,
     pub(super) actions: Vec<Action>,
     pub(super) why: Vec<String>,
     pub(super) elapsed_seconds: Elapsed,
-    /// The pod that was planned for.
     pub(super) preemptor: Preemptor,
-    /// kube-scheduler's message, where it has one.
+    /// The message of the pod's condition, if kube-scheduler would write one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
-    /// More about the victims on the chosen node.
+    /// The victims on the chosen node.
     pub(super) victims: Vec<Victim>,
-    /// Why the pod does not fit even after preemption, on nodes that are no candidates.
+    /// Why preemption does not help on the other nodes that were tried.
     #[serde(serialize_with = "as_map")]
-    pub(super) not_candidates: Vec<(String, NotFreed)>,
+    pub(super) not_candidates: Vec<(String, NotCandidateNode)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explanation: Option<Explanation>,
-    /// Checks that were left out because the input does not hold what they need.
+    /// Checks that were left out because the input lacks objects for them.
     pub(super) unchecked: Vec<String>,
     pub(crate) warnings: Vec<String>,
 }
@@ -52,7 +51,7 @@ pub(super) struct Status {
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Freed {
+pub(super) struct CandidateNode {
     pub(super) node: String,
     pub(super) victims: Vec<String>,
     #[serde(rename = "numPDBViolations")]
@@ -78,30 +77,29 @@ pub(super) struct Preemptor {
 pub(super) struct Victim {
     pub(super) pod: String,
     pub(super) priority: i32,
-    /// `ReplicaSet/web`; absent if no controller creates a replacement.
+    /// `ReplicaSet/web`. Absent if no controller creates a replacement.
     pub(super) owner: Option<String>,
-    /// The budgets that it counts against.
+    /// The disruption budgets that cover it.
     pub(super) budgets: Vec<String>,
-    /// When its kubelet started it.
     pub(super) started: Option<Timestamp>,
-    /// On how many other nodes the replacement that its owner creates would fit.
+    /// On how many other nodes the replacement by its owner would fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fits_elsewhere: Option<usize>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct NotFreed {
+pub(super) struct NotCandidateNode {
     #[serde(flatten)]
     pub(super) status: Status,
     /// Why preemption does not help on this node.
     pub(super) why: &'static str,
-    /// Figures and names that the reasons do not contain.
+    /// Amounts and names that the reasons do not contain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) obstacle: Option<String>,
 }
 
 impl Answer {
-    /// The answer about a pod that the scheduler does not try: nothing gives way for it.
+    /// The answer for a pod that the scheduler does not try. It has no victims.
     pub(crate) fn not_tried(case: &Case, reason: &NotTried, load: f64) -> Self {
         Self {
             fits_without_preemption: false,
@@ -120,7 +118,7 @@ impl Answer {
             not_candidates: Vec::new(),
             explanation: None,
             unchecked: Vec::new(),
-            warnings: case.doubts.lines(),
+            warnings: case.assumptions.lines(),
         }
     }
 
@@ -143,9 +141,11 @@ impl Answer {
             candidates: plan
                 .candidates
                 .iter()
-                .map(|own| Freed::of(case, plan, own))
+                .map(|candidate| CandidateNode::of(case, plan, candidate))
                 .collect(),
-            chosen: plan.choice().map(|own| Freed::of(case, plan, own)),
+            chosen: plan
+                .choice()
+                .map(|candidate| CandidateNode::of(case, plan, candidate)),
             clear_nominations: plan.clear_nominations(&case.cluster, &case.preemptor),
             actions: plan.actions.clone(),
             why: plan.reasons(&case.cluster),
@@ -156,7 +156,7 @@ impl Answer {
             not_candidates: not_candidates(case, plan, &mut checks),
             explanation: explained.map(|id| Explanation::of(case, plan, id)),
             unchecked: checks.unchecked(),
-            warnings: case.doubts.lines(),
+            warnings: case.assumptions.lines(),
         }
     }
 }
@@ -166,14 +166,14 @@ impl Preemptor {
         Self {
             pod: case.cluster.full_name(&case.preemptor),
             priority: case.preemptor.priority,
-            requests: case.wants.clone(),
+            requests: case.requests.clone(),
             form: case.options.compat.as_str(),
         }
     }
 }
 
 impl Status {
-    /// Reasons are sorted, as kube-scheduler's messages have them.
+    /// Sorts the reasons, as kube-scheduler does in its messages.
     fn new(code: Code, mut reasons: Vec<String>) -> Self {
         reasons.sort_unstable();
         Self {
@@ -183,7 +183,7 @@ impl Status {
     }
 }
 
-impl Freed {
+impl CandidateNode {
     fn of(case: &Case, plan: &Plan, candidate: &Candidate) -> Self {
         let pods = &case.cluster.node(candidate.node).pods;
         let victims = plan.victims(candidate).iter();
@@ -229,26 +229,30 @@ fn victims(case: &Case, plan: &Plan) -> Vec<Victim> {
     let replacements = replacements(&case.cluster, plan);
     let victims = replacements.iter();
     victims
-        .map(|own| Victim::of(case, &pods[own.victim], own))
+        .map(|replacement| Victim::of(case, &pods[replacement.victim], replacement))
         .collect()
 }
 
-fn not_candidates(case: &Case, plan: &Plan, checks: &mut Checks<'_>) -> Vec<(String, NotFreed)> {
+fn not_candidates(
+    case: &Case,
+    plan: &Plan,
+    checks: &mut Checks<'_>,
+) -> Vec<(String, NotCandidateNode)> {
     let tried = plan.not_candidates.iter();
-    let not_freed = |(id, why): &(NodeId, NotCandidate)| {
+    let not_candidate = |(id, why): &(NodeId, NotCandidate)| {
         let (code, reasons) = why.status(checks);
         let obstacle = match why {
             NotCandidate::DoesNotFit(_) => Plan::obstacle(checks, *id),
             _ => None,
         };
-        let not_freed = NotFreed {
+        let node = NotCandidateNode {
             status: Status::new(code, reasons),
-            why: words(*why),
+            why: message(*why),
             obstacle,
         };
-        (case.cluster.node_name(*id).to_owned(), not_freed)
+        (case.cluster.node_name(*id).to_owned(), node)
     };
-    tried.map(not_freed).collect()
+    tried.map(not_candidate).collect()
 }
 
 fn as_map<T: Serialize, S: Serializer>(

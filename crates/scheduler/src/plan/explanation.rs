@@ -1,23 +1,21 @@
-//! The steps of preemption on one node.
+//! The steps of the search for victims on one node.
 
 use super::Case;
 use evictd_placement::{Checks, Code, NodeId};
 use evictd_preemption::{NotCandidate, Plan, Step, explain_node};
 use serde::Serialize;
 
-/// Every step on one node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
     pub(super) node: String,
-    /// Why the pod does not fit without preemption; empty if it fits.
+    /// Why the pod does not fit without preemption. Empty if it fits.
     pub(super) without_preemption: Vec<String>,
     pub(super) steps: Vec<NamedStep>,
-    /// The result.
     pub(super) result: String,
 }
 
-/// A step in which pods have names.
+/// A step with the names of the pods.
 #[derive(Debug, Serialize)]
 #[serde(
     tag = "step",
@@ -27,17 +25,18 @@ pub(super) struct Explanation {
 pub(super) enum NamedStep {
     /// All pods of lower priority are removed.
     Removed {
-        /// Those whose removal would violate a budget.
+        /// The pods whose removal would violate a disruption budget.
         violating: Vec<String>,
-        /// The others.
         others: Vec<String>,
     },
     /// The pod does not fit even then.
     StillNot { obstacle: Option<String> },
-    /// A pod is put back and can stay.
-    Stays { pod: String },
-    /// A pod is a victim.
-    Goes {
+    /// A pod is added again, and the preemptor still fits.
+    #[serde(rename = "stays")]
+    Reprieved { pod: String },
+    /// A pod is added again, and the preemptor does not fit with it.
+    #[serde(rename = "goes")]
+    Victim {
         pod: String,
         obstacle: Option<String>,
     },
@@ -47,11 +46,11 @@ impl Explanation {
     pub(super) fn of(case: &Case, plan: &Plan, id: NodeId) -> Self {
         let checks = Checks::new(&case.cluster, &case.preemptor);
         let rejection = plan.filter[id.index()].err();
-        let without_preemption = rejection.map_or(Vec::new(), |own| checks.messages(own));
+        let without_preemption = rejection.map_or(Vec::new(), |verdict| checks.messages(verdict));
         let node = case.cluster.node_name(id).to_owned();
         let settled = match rejection {
             None => Some("the pod fits without preemption"),
-            Some(own) if own.code > Code::Unschedulable => {
+            Some(rejection) if rejection.code > Code::Unschedulable => {
                 Some("no pod that leaves can change this")
             }
             Some(_) => None,
@@ -74,7 +73,10 @@ impl Explanation {
         Self {
             node,
             without_preemption,
-            steps: steps.into_iter().map(|own| named(case, id, own)).collect(),
+            steps: steps
+                .into_iter()
+                .map(|step| named(case, id, step))
+                .collect(),
             result: result(plan, &checks, id, end),
         }
     }
@@ -90,8 +92,8 @@ fn named(case: &Case, id: NodeId, step: Step) -> NamedStep {
             others: names(others),
         },
         Step::DoesNotFit { obstacle } => NamedStep::StillNot { obstacle },
-        Step::Reprieved(index) => NamedStep::Stays { pod: name(index) },
-        Step::Victim { index, obstacle } => NamedStep::Goes {
+        Step::Reprieved(index) => NamedStep::Reprieved { pod: name(index) },
+        Step::Victim { index, obstacle } => NamedStep::Victim {
             pod: name(index),
             obstacle,
         },
@@ -107,7 +109,7 @@ fn result(
     match end {
         Err(why) => {
             let reasons = why.status(checks).1.join(", ");
-            format!("no candidate: {} ({reasons})", words(why))
+            format!("no candidate: {} ({reasons})", message(why))
         }
         Ok(violations) => {
             let chosen = plan.choice().is_some_and(|choice| choice.node == id);
@@ -119,8 +121,7 @@ fn result(
     }
 }
 
-/// Why a node is no candidate.
-pub(super) const fn words(why: NotCandidate) -> &'static str {
+pub(super) const fn message(why: NotCandidate) -> &'static str {
     match why {
         NotCandidate::NoVictims => "no pod of lower priority is there",
         NotCandidate::DoesNotFit(_) => "it would not fit without all pods of lower priority either",

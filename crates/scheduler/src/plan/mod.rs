@@ -1,4 +1,4 @@
-//! Makes a plan and shows it.
+//! A preemption for one pod, computed from a dump or a live cluster, as JSON and as a page.
 
 mod answer;
 mod explanation;
@@ -9,7 +9,7 @@ pub(crate) use page::page;
 
 use crate::dump::Loaded;
 use crate::preemptor::full_name;
-use evictd_document::Doubts;
+use evictd_document::Assumptions;
 use evictd_placement::{Cluster, NodeId, Pod};
 use evictd_pod::{Requests, wire};
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, plan};
@@ -20,10 +20,9 @@ pub(crate) struct Case {
     pub(crate) budgets: Vec<Budget>,
     pub(crate) preemptor: Pod,
     pub(crate) options: Options,
-    /// Assumptions that were made.
-    doubts: Doubts,
-    /// The pod's requests, in words.
-    wants: String,
+    assumptions: Assumptions,
+    /// The pod's requests as text.
+    requests: String,
 }
 
 /// Why no plan can be made.
@@ -50,7 +49,7 @@ impl Case {
             objects,
             ..
         } = loaded;
-        let (pod, wants) = (full_name(&preemptor), wants(&preemptor.spec));
+        let (pod, requests) = (full_name(&preemptor), requests(&preemptor.spec));
         let preemptor = cluster.pod(preemptor);
         let preemptor = preemptor.map_err(|mistake| CaseError::Pod { pod, mistake })?;
         Ok(Self {
@@ -58,8 +57,8 @@ impl Case {
             budgets,
             preemptor,
             options,
-            doubts: objects.doubts,
-            wants,
+            assumptions: objects.assumptions,
+            requests,
         })
     }
 
@@ -69,7 +68,7 @@ impl Case {
     }
 
     pub(crate) fn plan(&self, extenders: &mut [&mut dyn Extender]) -> Result<Plan, PlanError> {
-        // A dump does not show which pods are waiting for their binding.
+        // A dump does not show which pods wait in Permit.
         let waiting = |_: &Pod| false;
         plan(
             &self.cluster,
@@ -83,15 +82,15 @@ impl Case {
 }
 
 /// `cpu 6, memory 24Gi`.
-fn wants(spec: &wire::PodSpec) -> String {
+fn requests(spec: &wire::PodSpec) -> String {
     let requests = Requests::of_spec(spec).list();
-    let wants: Vec<String> = requests
+    let texts: Vec<String> = requests
         .iter()
         .map(|(name, amount)| format!("{name} {amount}"))
         .collect();
-    if wants.is_empty() {
+    if texts.is_empty() {
         "nothing".to_owned()
     } else {
-        wants.join(", ")
+        texts.join(", ")
     }
 }

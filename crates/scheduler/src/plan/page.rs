@@ -1,15 +1,14 @@
-//! The plan for people: the preemption first, then the reasons for the choice, then why not on the other nodes.
+//! The plan as a page: the preemption, the reasons for the choice, and the reasons against the other nodes.
 
-use super::answer::{Answer, Freed, Victim};
+use super::answer::{Answer, CandidateNode, Victim};
 use super::explanation::{Explanation, NamedStep};
 use evictd_command::{Colour, Column, Table, View};
 use evictd_placement::Code;
 use std::collections::{BTreeMap, HashSet};
 
-/// The most nodes of a group that are named.
+/// The most nodes that are named for one reason.
 const NAMED: usize = 3;
 
-/// The whole page.
 pub(crate) fn page(answer: &Answer, view: View) -> String {
     let (colour, head) = headline(answer);
     let head: Vec<String> = head.lines().map(|line| view.sentence(line)).collect();
@@ -22,7 +21,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         let pods = answer.clear_nominations.join(", ");
         parts.push(view.hanging("Nominations to this node that are cleared: ", &pods));
     }
-    parts.extend(elsewhere(answer, view));
+    parts.extend(other_nodes(answer, view));
     if !answer.unchecked.is_empty() {
         let head = "Not checked, because the input lacks it:";
         parts.push(listed(view, head, &answer.unchecked));
@@ -35,7 +34,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     parts.join("\n\n")
 }
 
-/// Indented lines.
+/// A heading with indented lines.
 fn listed(view: View, head: &str, lines: &[String]) -> String {
     let lines = lines.iter().map(|line| view.hanging("  ", line));
     let all: Vec<String> = std::iter::once(view.sentence(head)).chain(lines).collect();
@@ -61,7 +60,7 @@ fn headline(answer: &Answer) -> (Colour, String) {
         let stuck = format!("{head} {how}: {reason}");
         return (Colour::Bad, stuck);
     }
-    let Some(Freed {
+    let Some(CandidateNode {
         node,
         victims,
         violations,
@@ -116,20 +115,20 @@ fn victims(victims: &[Victim], view: View) -> String {
     indented(&Table::new(columns, rows).shown(view.within(2)))
 }
 
-fn why(answer: &Answer, chosen: &Freed, view: View) -> String {
+fn why(answer: &Answer, chosen: &CandidateNode, view: View) -> String {
     let node = &chosen.node;
     let count = answer.candidates.len();
     let head = format!("Why {node}, of {count} candidates:");
     listed(view, &head, &answer.why)
 }
 
-/// The other nodes, grouped by the reason.
-fn elsewhere(answer: &Answer, view: View) -> Option<String> {
+/// The other nodes, grouped by reason.
+fn other_nodes(answer: &Answer, view: View) -> Option<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut tried: HashSet<&str> = HashSet::new();
     for candidate in &answer.candidates {
         tried.insert(&candidate.node);
-        let chosen = answer.chosen.as_ref().map(|own| own.node.as_str());
+        let chosen = answer.chosen.as_ref().map(|freed| freed.node.as_str());
         if chosen != Some(&candidate.node) {
             let group = "is a candidate, too".to_owned();
             groups.entry(group).or_default().push(&candidate.node);
@@ -187,7 +186,7 @@ fn explanation(explanation: &Explanation, view: View) -> String {
 }
 
 fn step(step: &NamedStep) -> String {
-    let in_the_way =
+    let reason =
         |obstacle: &Option<String>| obstacle.as_deref().unwrap_or("it does not fit").to_owned();
     match step {
         NamedStep::Removed { violating, others } => {
@@ -198,12 +197,14 @@ fn step(step: &NamedStep) -> String {
             };
             format!("all {count} pods of lower priority are removed{budgets}")
         }
-        NamedStep::StillNot { obstacle } => format!("even so: {}", in_the_way(obstacle)),
-        NamedStep::Stays { pod } => format!("{pod} is put back and can stay"),
-        NamedStep::Goes { pod, obstacle } => {
+        NamedStep::StillNot { obstacle } => {
+            format!("it does not fit even then: {}", reason(obstacle))
+        }
+        NamedStep::Reprieved { pod } => format!("{pod} is put back and can stay"),
+        NamedStep::Victim { pod, obstacle } => {
             format!(
                 "{pod} is put back and must be removed: {}",
-                in_the_way(obstacle)
+                reason(obstacle)
             )
         }
     }

@@ -1,4 +1,4 @@
-//! Batch sessions beside the decisions about single pods, on the same cache: what they go by, and when one is due.
+//! Batch sessions on the cache of the scheduler: their input, and when one is due.
 
 use super::watches::BatchChange;
 use evictd_batch::compat::Compat;
@@ -19,54 +19,53 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::warn;
 
-/// The annotation of the sessions' lease that says which jobs nodes are kept for.
-pub(super) const TURNS: &str = "evictd.dev/reservations";
+/// The annotation of the sessions' lease that lists the reservations.
+pub(super) const RESERVATIONS: &str = "evictd.dev/reservations";
 
-/// What `--batch-conf` and the flags beside it say.
+/// The values of `--batch-conf` and of the other batch flags.
 #[derive(Debug, Clone)]
-pub struct BatchSettings {
+pub(crate) struct BatchSettings {
     /// `volcano-scheduler.conf`.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// How long after the end of a session the next one begins (S6-087).
-    pub period: Duration,
-    /// Whose pods are placed, and where jobs go that name no queue.
-    pub setting: Setting,
-    /// How it decides.
-    pub compat: Compat,
+    pub(crate) period: Duration,
+    /// The scheduler name and the default queue.
+    pub(crate) setting: Setting,
+    pub(crate) compat: Compat,
 }
 
 /// The sessions' side of the engine.
-pub struct Batch {
+pub(crate) struct Batch {
     settings: BatchSettings,
     conf: Conf,
     cache: Cache,
     known: Known,
-    /// What groups of `scheduling.k8s.io` were told last, by the jobs that they are.
-    told: HashMap<String, UpstreamOutcome>,
-    /// Whether what sessions go by has changed since the last one.
+    /// The last reported result of each group of `scheduling.k8s.io`, by the job that stands for it.
+    reported: HashMap<String, UpstreamOutcome>,
+    /// Whether an object or the configuration has changed since the last session.
     changed: bool,
     /// When a session is due although nothing has changed.
     again_at: Option<Timestamp>,
-    /// After which change of the cluster the last session ended.
+    /// The last change of the cluster at the end of the last session.
     ended_at: u64,
-    /// Whether evictions that another process has begun were looked for.
+    /// Whether this process has continued the evictions that another one began.
     resumed: bool,
-    /// Where the turns of jobs that nodes are kept for survive a restart.
+    /// Keeps the reservations over a restart.
     memo: Option<Memo>,
-    /// The turns as the memo has them; `None` before the first session.
+    /// The reservations in the memo. `None` before the first session.
     kept_turns: Option<Turns>,
 }
 
 impl Batch {
-    /// Sessions by this configuration, of a cluster of which nothing is known.
-    pub fn new(settings: BatchSettings, conf: Conf) -> Self {
+    /// Sessions with this configuration, before any object is known.
+    pub(crate) fn new(settings: BatchSettings, conf: Conf) -> Self {
         let mut cache = Cache::new(settings.setting.clone());
         cache.queue(&stand_in(&settings));
         Self {
             conf,
             cache,
             known: Known::default(),
-            told: HashMap::new(),
+            reported: HashMap::new(),
             settings,
             changed: true,
             again_at: None,
@@ -77,53 +76,54 @@ impl Batch {
         }
     }
 
-    /// Keeps with the lease which jobs nodes are kept for.
-    pub fn keep_turns(&mut self, memo: Option<Memo>) {
+    /// Keeps the reservations in the lease.
+    pub(crate) fn keep_reservations(&mut self, memo: Option<Memo>) {
         self.memo = memo;
     }
 
-    /// Before the first session: takes up the turns of an earlier leader.
-    fn take_up_turns(&mut self, now: Timestamp) {
+    /// Takes over the reservations of an earlier leader, before the first session.
+    fn restore_reservations(&mut self, now: Timestamp) {
         if self.kept_turns.is_some() {
             return;
         }
         self.kept_turns = Some(Turns::default());
         if let Some(text) = self.memo.as_ref().and_then(Memo::found) {
-            self.set_turns(&text, now);
+            self.set_reservations(&text, now);
         }
     }
 
-    fn set_turns(&mut self, text: &str, now: Timestamp) {
+    fn set_reservations(&mut self, text: &str, now: Timestamp) {
         match Turns::from_text(text, now) {
             Ok(turns) => self.cache.set_turns(turns),
-            Err(error) => warn!(
-                "which jobs nodes are kept for begins anew: the lease's annotation {TURNS}: {error}"
-            ),
+            // Without them only the order among jobs that have waited long is lost.
+            Err(error) => {
+                warn!("reservations begin anew: the lease's annotation {RESERVATIONS}: {error}")
+            }
         }
     }
 
     /// How long after the end of a session the next one begins.
-    pub const fn period(&self) -> Duration {
+    pub(crate) const fn period(&self) -> Duration {
         self.settings.period
     }
 
-    /// The name of its scheduler, by which events are told.
-    pub fn scheduler(&self) -> &str {
+    /// The scheduler name of its pods and events.
+    pub(crate) fn scheduler(&self) -> &str {
         &self.settings.setting.scheduler
     }
 
-    /// Where jobs go that name no queue.
-    pub fn default_queue(&self) -> &str {
+    /// The queue of jobs that name none.
+    pub(crate) fn default_queue(&self) -> &str {
         &self.settings.setting.default_queue
     }
 
-    /// What is known.
-    pub const fn known(&self) -> &Known {
+    /// The objects of batch sessions as the watches have shown them.
+    pub(crate) const fn known(&self) -> &Known {
         &self.known
     }
 
-    /// Writes the turns down where a session has changed them.
-    fn write_turns(&mut self) {
+    /// Writes the reservations into the lease, if the session has changed them.
+    fn write_reservations(&mut self) {
         let turns = self.cache.turns();
         if self.kept_turns.as_ref() != Some(turns) {
             self.kept_turns = Some(turns.clone());
@@ -133,9 +133,9 @@ impl Batch {
         }
     }
 
-    /// A pod of any scheduler was added, changed or deleted. Returns a pod of sessions with their decisions that no watch shows
-    /// yet.
-    pub fn on_pod(
+    /// Handles a change of a pod of any scheduler. Returns a pod of batch sessions together with the decisions about it that
+    /// no watch shows yet.
+    pub(crate) fn on_pod(
         &mut self,
         scheduler: &mut Scheduler,
         now: Timestamp,
@@ -161,7 +161,7 @@ impl Batch {
         }
     }
 
-    /// Sessions see this pod from now on, with the decisions that no watch shows yet. Returns it with them.
+    /// Adds or replaces a pod in the sessions' cache. Returns the pod with the decisions that no watch shows yet.
     fn show(
         &mut self,
         scheduler: &mut Scheduler,
@@ -174,16 +174,16 @@ impl Batch {
         pod
     }
 
-    /// Sessions see this pod as watches show it, because a decision about it has failed.
-    pub fn show_again(&mut self, scheduler: &mut Scheduler, now: Timestamp, pod: &str) {
+    /// Undoes a failed decision: the pod is again as the watches show it.
+    pub(crate) fn show_again(&mut self, scheduler: &mut Scheduler, now: Timestamp, pod: &str) {
         if let Some(pod) = self.known.pod(pod).cloned() {
             self.show(scheduler, now, &pod);
         }
     }
 
-    /// A pod goes to the node that a session has chosen, and counts there from now on. Returns the `PreBind` plan, or
-    /// `None` if it must not be bound now.
-    pub fn bind(
+    /// Assumes a pod on the node that a session has chosen. Returns its `PreBind` plan. `None` if an earlier binding of the pod is
+    /// still under way.
+    pub(crate) fn bind(
         &mut self,
         scheduler: &mut Scheduler,
         now: Timestamp,
@@ -198,14 +198,15 @@ impl Batch {
         Some((pod, pre_bind))
     }
 
-    /// A pod is being evicted, and counts as terminating from now on. Returns the pod.
-    pub fn evict(
+    /// Assumes that a pod terminates, and returns it.
+    pub(crate) fn evict(
         &mut self,
         scheduler: &mut Scheduler,
         now: Timestamp,
         id: &PodId,
     ) -> Option<Arc<wire::Pod>> {
         let pod = Arc::clone(self.known.pod(id)?);
+        // A terminating pod needs no assumption.
         if pod.metadata.deletion_timestamp.is_none() {
             self.changed = true;
             scheduler.evict_of_session(now, &pod.metadata);
@@ -214,13 +215,14 @@ impl Batch {
         Some(pod)
     }
 
-    /// A group of `scheduling.k8s.io` came, changed or went.
-    pub fn on_upstream(&mut self, groups: &Delta<wire::PodGroup>) {
+    /// Handles a change of a group of `scheduling.k8s.io`.
+    pub(crate) fn on_upstream(&mut self, groups: &Delta<wire::PodGroup>) {
         let uid = |group: &Arc<wire::PodGroup>| Arc::clone(&group.metadata.uid);
         if let Some(old) = &groups.old
             && groups.new.as_ref().map(uid) != Some(uid(old))
         {
-            self.told.remove(&*upstream_job(&old.metadata));
+            // A group that was made anew gets its result again.
+            self.reported.remove(&*upstream_job(&old.metadata));
         }
         match (&groups.old, &groups.new) {
             (_, Some(new)) => {
@@ -236,8 +238,8 @@ impl Batch {
         self.changed = true;
     }
 
-    /// A pod group, a queue, a priority class or a workload came, changed or went, or the configuration has changed.
-    pub fn on(&mut self, change: BatchChange) {
+    /// Handles a change of a pod group, a queue, a priority class, a workload or the configuration.
+    pub(crate) fn on(&mut self, change: BatchChange) {
         let (cache, known) = (&mut self.cache, &mut self.known);
         match change {
             BatchChange::Group(Delta { new: Some(new), .. }) => {
@@ -249,6 +251,7 @@ impl Batch {
                 known.remove_group(&old.metadata);
             }
             BatchChange::Queue(Delta { new: Some(new), .. }) => {
+                // The first queue ends the need for the stand-in.
                 if !known.has_queues() {
                     cache.remove_queue(&self.settings.setting.default_queue);
                 }
@@ -279,38 +282,37 @@ impl Batch {
         self.changed = true;
     }
 
-    /// Runs a session, unless nothing has changed since the last one, and it is not the time either: then it would come to
-    /// nothing new.
-    pub fn session(&mut self, scheduler: &mut Scheduler, now: Timestamp) -> Option<Outcome> {
+    /// Runs a session. `None` if nothing has changed since the last one and none is due, because its result would be the same.
+    pub(crate) fn session(&mut self, scheduler: &mut Scheduler, now: Timestamp) -> Option<Outcome> {
         let changes = scheduler.cluster().changes().now();
         let due = self.again_at.is_some_and(|at| at <= now);
         if !self.changed && !due && changes == self.ended_at {
             return None;
         }
-        self.take_up_turns(now);
+        self.restore_reservations(now);
         self.cache.set_now(now);
         let (conf, compat) = (&self.conf, self.settings.compat);
         let outcome = scheduler.with_cluster(|cluster| self.cache.session(cluster, conf, compat));
-        self.write_turns();
+        self.write_reservations();
         self.changed = false;
         self.again_at = outcome.again_at;
         self.ended_at = scheduler.cluster().changes().now();
         Some(outcome)
     }
 
-    /// Before the first session: the pods of which a scheduler of this name has said that they go for another job, and which it
-    /// did not come to delete, each with the reason. Their room is promised already.
-    pub fn interrupted_evictions(&mut self) -> Vec<(PodId, EvictionKind)> {
+    /// Evictions that an earlier process announced in a condition and did not carry out. Their room is meant for another job
+    /// already. Empty after the first call.
+    pub(crate) fn interrupted_evictions(&mut self) -> Vec<(PodId, EvictionKind)> {
         if std::mem::replace(&mut self.resumed, true) {
             return Vec::new();
         }
         let pods = self.known.pods().filter_map(|(id, pod)| {
             let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
             let stays = pod.metadata.deletion_timestamp.is_none() && !ended;
-            let mut conditions = pod.status.conditions.iter().filter(|own| {
-                own.kind == "DisruptionTarget"
-                    && own.status == "True"
-                    && own.reason == "PreemptionByScheduler"
+            let mut conditions = pod.status.conditions.iter().filter(|condition| {
+                condition.kind == "DisruptionTarget"
+                    && condition.status == "True"
+                    && condition.reason == "PreemptionByScheduler"
             });
             let kind = eviction_kind(self.scheduler(), &conditions.next()?.message)?;
             stays.then(|| (id.clone(), kind))
@@ -318,51 +320,51 @@ impl Batch {
         pods.collect()
     }
 
-    /// The status of a job's group is written, or kept where it has none.
-    pub fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
+    /// Assumes a status of a job's group. The status of a job without a group is only kept here.
+    pub(crate) fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
         match self.known.assume_group(key, &status) {
             Some(group) => self.cache.group(&group),
             None => self.cache.assume_status(key, status),
         }
     }
 
-    /// The condition of a pod is being written.
-    pub fn assume_condition(&mut self, condition: &PodCondition) {
+    /// Assumes a condition of a pod that is being written, so that the next session does not write it again.
+    pub(crate) fn assume_condition(&mut self, condition: &PodCondition) {
         self.cache.assume_condition(condition);
     }
 
-    /// The status of a pod was not written. The next session reports the condition again.
-    pub fn forget_condition(&mut self, pod: &str) {
+    /// Forgets a condition that was not written. The next session reports it again.
+    pub(crate) fn forget_condition(&mut self, pod: &str) {
         self.cache.forget_condition(pod);
     }
 
-    /// What groups of `scheduling.k8s.io` are told that were not told just that before.
-    pub fn news_of(
+    /// The results of groups of `scheduling.k8s.io` that differ from the last reported ones. They count as reported.
+    pub(crate) fn changed_results(
         &mut self,
         outcomes: BTreeMap<String, UpstreamOutcome>,
     ) -> Vec<(Arc<wire::PodGroup>, UpstreamOutcome)> {
-        let mut news = Vec::new();
+        let mut changed = Vec::new();
         for (job, outcome) in outcomes {
             let Some(group) = self.known.upstream(&job) else {
                 continue;
             };
-            if self.told.get(&job) != Some(&outcome) {
-                news.push((Arc::clone(group), outcome.clone()));
-                self.told.insert(job, outcome);
+            if self.reported.get(&job) != Some(&outcome) {
+                changed.push((Arc::clone(group), outcome.clone()));
+                self.reported.insert(job, outcome);
             }
         }
-        news
+        changed
     }
 
-    /// A pod was not bound. Once all pods of its group are bound, that is reported again.
-    pub fn not_bound(&mut self, pod: &str) {
+    /// Forgets the result of a group after a failed binding, so that its next success is reported again.
+    pub(crate) fn not_bound(&mut self, pod: &str) {
         if let Some(job) = self.known.pod(pod).and_then(|pod| upstream_job_of(pod)) {
-            self.told.remove(&*job);
+            self.reported.remove(&*job);
         }
     }
 }
 
-/// The queue of jobs that name none, as long as there is no queue at all: a cluster without Volcano's definitions has none.
+/// The default queue of a cluster that has no queues, because Volcano's definitions are not installed.
 fn stand_in(settings: &BatchSettings) -> Queue {
     let mut queue = Queue::default();
     queue
@@ -374,12 +376,12 @@ fn stand_in(settings: &BatchSettings) -> Queue {
     queue
 }
 
-/// What a pod that goes for another job of this scheduler says about it.
+/// The message of the condition of a pod that is evicted for another job.
 pub(super) fn eviction_message(scheduler: &str, kind: EvictionKind) -> String {
     format!("{scheduler}: {} for another job", kind.as_str())
 }
 
-/// The kind of eviction in such a message; `None` in another one.
+/// The kind of eviction in the message of [`eviction_message`]. `None` for another message.
 fn eviction_kind(scheduler: &str, message: &str) -> Option<EvictionKind> {
     let rest = message.strip_prefix(scheduler)?.strip_prefix(": ")?;
     EvictionKind::of(rest.strip_suffix(" for another job")?)
@@ -390,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_that_cannot_be_read_are_none_and_those_of_the_future_are_of_now() {
+    fn damaged_reservations_are_dropped_and_those_from_the_future_count_from_now() {
         let settings = BatchSettings {
             file: PathBuf::new(),
             period: Duration::from_secs(1),
@@ -401,7 +403,7 @@ mod tests {
         let turns_after = |text: &str| {
             let conf = Conf::read("actions: \"allocate\"\ntiers: []\n").unwrap();
             let mut batch = Batch::new(settings.clone(), conf);
-            batch.set_turns(text, now);
+            batch.set_reservations(text, now);
             batch.cache.turns().clone()
         };
         for damaged in ["", "{", "{}", "null", r#"[{"job": 1}]"#, "\u{0}"] {

@@ -1,26 +1,26 @@
-//! How long an attempt to place a pod, or a gang, may take.
+//! The time limit of an attempt to place a pod or a gang.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// As long as kube-scheduler looks for devices, unless it is configured otherwise.
+/// The default of kube-scheduler for the allocation of devices.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// When the attempt that is under way must have ended. The engine decides about one pod at a time, so that an attempt that
-/// does not end would be the end of all scheduling.
+/// The deadline of the attempt under way. The engine tries one pod at a time, so that an attempt without an end would stop all
+/// scheduling.
 #[derive(Debug, Clone)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     now: fn() -> Instant,
     start: Instant,
-    /// The milliseconds from the start to the beginning of the attempt.
+    /// When the attempt began, in milliseconds after `start`.
     began: Arc<AtomicU64>,
 }
 
 impl Deadline {
-    /// By this clock.
-    pub fn by(now: fn() -> Instant) -> Self {
+    /// A deadline with this clock, which a test can set.
+    pub(crate) fn by(now: fn() -> Instant) -> Self {
         Self {
             now,
             start: now(),
@@ -32,13 +32,13 @@ impl Deadline {
         (self.now)().duration_since(self.start)
     }
 
-    /// An attempt begins.
+    /// Starts the time of an attempt.
     pub(crate) fn begin(&self) {
         let passed = u64::try_from(self.passed().as_millis()).unwrap_or(u64::MAX);
+        // The threads of the attempt start later, so that they see this value without a stronger ordering.
         self.began.store(passed, Ordering::Relaxed);
     }
 
-    /// Whether its time is over.
     pub(crate) fn is_over(&self) -> bool {
         let began = Duration::from_millis(self.began.load(Ordering::Relaxed));
         self.passed() >= began.saturating_add(LONGEST)

@@ -1,33 +1,38 @@
 //! The scheduling loop. It owns cache and queue, takes watch events, decides, and hands writes to the writer. It never waits
 //! for the API server.
 
-mod conditions;
 mod evidence;
-mod extender_calls;
+mod extender_request;
+mod failure_handler;
 mod gauges;
+mod pending;
 mod preempting;
 mod sessions;
+#[cfg(test)]
+mod tests;
 
-use super::attempts::Failure;
+use super::api_retry::Failure;
 use super::batch::Batch;
 use super::deadline::Deadline;
 use super::events::Events;
-use super::extenders::{Extenders, Replies};
-use super::gangs::Gangs;
+use super::extenders::{ExtenderResponses, Extenders};
+use super::gang_barriers::GangBarriers;
 use super::groups::GroupStatuses;
 use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
-use super::view::View;
-use super::watches::{BATCH_KINDS, KINDS, News};
-use super::writer::{Condition, Outcome, With, Writer};
-use crate::clock::Steady;
+use super::view::{Times, View};
+use super::watches::{BATCH_KINDS, KINDS, WatchEvent};
+use super::writer::{BindOptions, Outcome, Writer};
+use crate::clock::MonotonicClock;
 use evictd_cluster_client::NewsReceiver;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, Nomination, Outcome as Decision, Scheduler, USUAL_COST,
+    Attempt, Change, Delta, Event, ExtenderResponse, Nomination, Outcome as Decision, Scheduler,
+    USUAL_COST,
 };
-use evidence::decision;
+use evidence::evidence_of;
+use failure_handler::FailureHandler;
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -37,22 +42,21 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// Decisions between two reads of the watches.
-const DECISIONS: usize = 64;
-/// Attempts of more units of cost than this end the round of decisions, so that costly ones do not delay what the watches
-/// and the API server report.
+/// The most attempts between two reads of the watches.
+const ATTEMPTS: usize = 64;
+/// The most units of cost between two reads of the watches. Costly attempts must not delay watch events and results.
 const MOST_COST: u64 = 2 * USUAL_COST;
 /// The most watch events that are read at once.
-const NEWS: usize = 4096;
+const WATCH_EVENTS: usize = 4096;
 /// The most bindings under way. Beyond it no pod is tried until some have ended.
 const BINDINGS: usize = 512;
 
 /// The loop with its state and ports.
-pub struct Engine {
+pub(crate) struct Engine {
     scheduler: Scheduler,
     writer: Writer,
     events: Events,
-    news: NewsReceiver<News>,
+    watch_events: NewsReceiver<WatchEvent>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
     metrics: Metrics,
     view: View,
@@ -64,79 +68,73 @@ pub struct Engine {
     listed: usize,
     kinds: usize,
     groups: GroupStatuses,
-    gangs: Gangs,
-    /// The last condition that was written. The next pod often gets the same one.
-    last_condition: Option<Arc<Condition>>,
+    gang_barriers: GangBarriers,
+    failure_handler: FailureHandler,
     extenders: Extenders,
-    replies: Replies,
+    responses: ExtenderResponses,
     /// Sessions, and whether this process may run them.
     batch: Option<(Batch, watch::Receiver<Role>)>,
     /// Wall-clock time, which is written into objects and compared with them.
     now: fn() -> Timestamp,
-    /// Monotonic time for backoffs and timeouts, so that setting the clock does not change them.
-    steady: Steady,
+    /// Time for backoffs and timeouts, so that setting the clock does not change them.
+    monotonic: MonotonicClock,
     deadline: Deadline,
 }
 
-/// How an engine is connected.
-pub struct Ports {
-    /// The writer, and its results.
-    pub writer: (Writer, mpsc::UnboundedReceiver<Outcome>),
-    /// Events of Kubernetes.
-    pub events: Events,
-    /// Watch events.
-    pub news: NewsReceiver<News>,
+/// Everything that an engine reads from and writes to.
+pub(crate) struct Ports {
+    pub(crate) writer: (Writer, mpsc::UnboundedReceiver<Outcome>),
+    pub(crate) events: Events,
+    pub(crate) watch_events: NewsReceiver<WatchEvent>,
     /// Only a leader decides.
-    pub role: watch::Receiver<Role>,
+    pub(crate) role: watch::Receiver<Role>,
     /// Becomes true when all kinds are listed.
-    pub synced: watch::Sender<bool>,
-    /// Metrics.
-    pub metrics: Metrics,
-    /// The state that the server shows.
-    pub view: View,
-    /// The extenders, and their answers.
-    pub extenders: (Extenders, Replies),
-    /// Batch sessions, if there are to be any, and whether this process may run them.
-    pub batch: Option<(Batch, watch::Receiver<Role>)>,
-    /// Reads the clock.
-    pub now: fn() -> Timestamp,
+    pub(crate) synced: watch::Sender<bool>,
+    pub(crate) metrics: Metrics,
+    /// The state that the secure port shows.
+    pub(crate) view: View,
+    pub(crate) extenders: (Extenders, ExtenderResponses),
+    /// Batch sessions, and whether this process may run them. `None` without `--batch-conf`.
+    pub(crate) batch: Option<(Batch, watch::Receiver<Role>)>,
+    /// Reads the wall clock.
+    pub(crate) now: fn() -> Timestamp,
     /// How long an attempt may take.
-    pub deadline: Deadline,
+    pub(crate) deadline: Deadline,
 }
 
 impl Engine {
     /// An engine that does not run yet.
-    pub fn new(mut scheduler: Scheduler, ports: Ports) -> Self {
+    pub(crate) fn new(mut scheduler: Scheduler, ports: Ports) -> Self {
         let deadline = ports.deadline.clone();
         scheduler.interrupt_where(move || deadline.is_over());
         let (writer, outcomes) = ports.writer;
-        let (extenders, replies) = ports.extenders;
+        let (extenders, responses) = ports.extenders;
         Self {
             scheduler,
+            failure_handler: FailureHandler::new(writer.clone(), ports.events.clone()),
             writer,
             events: ports.events,
             metrics: ports.metrics,
             view: ports.view,
-            news: ports.news,
+            watch_events: ports.watch_events,
             outcomes,
             role: ports.role,
             synced: ports.synced,
             listed: 0,
             kinds: KINDS + ports.batch.as_ref().map_or(0, |_| BATCH_KINDS),
             groups: GroupStatuses::default(),
-            gangs: Gangs::default(),
-            last_condition: None,
+            gang_barriers: GangBarriers::default(),
             extenders,
-            replies,
+            responses,
             batch: ports.batch,
             now: ports.now,
-            steady: Steady::start((ports.now)()),
+            monotonic: MonotonicClock::start((ports.now)()),
             deadline: ports.deadline,
         }
     }
 
     /// Runs until `stop`, or until the watches end.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut backoff = every(Duration::from_secs(1));
         let mut leftover = every(Duration::from_secs(30));
         let period = self.batch.as_ref().map(|(batch, _)| batch.period());
@@ -146,90 +144,84 @@ impl Engine {
                 self.writer.stop();
                 return;
             }
-            let heard = self.hear();
-            let decided = self.decide();
-            if heard || decided {
-                // The watches and the writers have their turn.
+            let received = self.drain();
+            let scheduled = self.schedule_pods();
+            if received || scheduled {
+                // The tasks of watches and writer run only while this one yields.
                 tokio::task::yield_now().await;
                 continue;
             }
             tokio::select! {
-                news = self.news.recv() => match news {
-                    Some(news) => self.on_news(news),
+                event = self.watch_events.recv() => match event {
+                    Some(event) => self.on_watch_event(event),
                     None => return,
                 },
                 outcome = self.outcomes.recv() => match outcome {
                     Some(outcome) => self.on_outcome(outcome),
                     None => return,
                 },
-                Some((key, reply)) = self.replies.recv() => self.answered(&key, reply),
+                Some((key, response)) = self.responses.recv() => self.on_response(&key, response),
                 changed = self.role.changed() => if changed.is_err() {
                     // The election has ended, so there is no leader.
                     return self.writer.stop();
                 },
+                // The next turn of the loop handles both.
                 () = stop.cancelled() => {}
                 () = self.view.is_asked() => {}
                 _ = backoff.tick() => {
-                    self.scheduler.flush_backoff(self.steady.now());
+                    self.scheduler.flush_backoff(self.monotonic.now());
                     self.scheduler.leave_stuck_victims((self.now)());
-                    self.measure();
+                    self.update_metrics();
                 }
                 () = tick(&mut sessions) => self.session(),
-                _ = leftover.tick() => self.scheduler.flush_unschedulable(self.steady.now()),
+                _ = leftover.tick() => self.scheduler.flush_unschedulable(self.monotonic.now()),
             }
         }
     }
 
-    /// Reads pending events, results and answers. Returns whether there were any.
-    fn hear(&mut self) -> bool {
-        let mut heard = false;
-        self.answer();
-        for _ in 0..NEWS {
-            let Some(news) = self.news.try_recv() else {
+    /// Handles everything that has arrived. Returns whether anything had.
+    fn drain(&mut self) -> bool {
+        let mut received = false;
+        let times = Times {
+            now: (self.now)(),
+            monotonic: self.monotonic.now(),
+        };
+        pending::answer(&self.view, &mut self.scheduler, &self.deadline, times);
+        // A bound, so that a burst of events does not keep pods from being tried.
+        for _ in 0..WATCH_EVENTS {
+            let Some(event) = self.watch_events.try_recv() else {
                 break;
             };
-            heard = true;
-            self.on_news(news);
+            received = true;
+            self.on_watch_event(event);
         }
         while let Ok(outcome) = self.outcomes.try_recv() {
-            heard = true;
+            received = true;
             self.on_outcome(outcome);
         }
-        while let Ok((key, reply)) = self.replies.try_recv() {
-            heard = true;
-            self.answered(&key, reply);
+        while let Ok((key, response)) = self.responses.try_recv() {
+            received = true;
+            self.on_response(&key, response);
         }
-        heard
+        received
     }
 
-    fn on_news(&mut self, news: News) {
-        match news {
-            News::Batch(change) => {
+    fn on_watch_event(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Batch(change) => {
                 if let Some((batch, _)) = &mut self.batch {
                     batch.on(change);
                 }
             }
-            News::Event(event) => {
-                if let (Event::PodGroup(groups), Some((batch, _))) = (&event, &mut self.batch) {
-                    batch.on_upstream(groups);
-                }
-                let Some(event) = self.of_living(event) else {
-                    return;
-                };
-                self.scheduler.on(self.steady.now(), &event);
-                self.report_unreadable(&event);
-                for mistake in self.scheduler.take_invalid_objects() {
-                    warn!("left out: {mistake}");
-                }
-            }
-            News::Listed => {
+            WatchEvent::Cluster(event) => self.on_cluster_event(event),
+            WatchEvent::Listed => {
                 self.listed += 1;
                 if self.listed == self.kinds {
                     self.synced.send_replace(true);
                     let cluster = self.scheduler.cluster().sizes();
                     let waiting = self.scheduler.queue().len();
                     info!(
-                        "the cluster is known: {} nodes, {} pods, {waiting} waiting",
+                        "all kinds are listed: {} nodes, {} pods, {waiting} pending",
                         cluster.nodes, cluster.pods
                     );
                 }
@@ -237,29 +229,52 @@ impl Engine {
         }
     }
 
-    /// Decides about pods that wait; whether there was one.
-    fn decide(&mut self) -> bool {
-        if self.listed < self.kinds || *self.role.borrow() != Role::Leader {
+    fn on_cluster_event(&mut self, event: Event) {
+        if let (Event::PodGroup(groups), Some((batch, _))) = (&event, &mut self.batch) {
+            batch.on_upstream(groups);
+        }
+        let Some(event) = self.of_living(event) else {
+            return;
+        };
+        self.scheduler.on(self.monotonic.now(), &event);
+        if self.is_leader() {
+            let queue = self.scheduler.queue();
+            self.failure_handler
+                .report_unreadable((self.now)(), &event, queue);
+        }
+        for mistake in self.scheduler.take_invalid_objects() {
+            warn!("left out: {mistake}");
+        }
+    }
+
+    fn is_leader(&self) -> bool {
+        *self.role.borrow() == Role::Leader
+    }
+
+    /// Tries some of the active pods. Returns whether there was one.
+    fn schedule_pods(&mut self) -> bool {
+        // A decision that is made before all kinds are listed could put a pod on a node that is full.
+        if self.listed < self.kinds || !self.is_leader() {
             return false;
         }
         let mut cost = 0_u64;
-        for count in 0..DECISIONS {
+        for count in 0..ATTEMPTS {
             let busy = self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full();
-            if busy && !self.gangs.wait_for_others() {
+            if busy && !self.gang_barriers.wait_for_others() {
                 return false;
             }
             let (now, began) = ((self.now)(), Instant::now());
             self.deadline.begin();
-            let Some(attempt) = self.scheduler.attempt(self.steady.now()) else {
+            let Some(attempt) = self.scheduler.attempt(self.monotonic.now()) else {
                 return count > 0;
             };
             self.metrics
                 .scheduling_algorithm_duration
                 .observe([], began.elapsed().as_secs_f64());
-            self.gangs.decided(self.scheduler.take_gang_bindings());
-            let news = self.scheduler.take_group_results();
-            self.groups.decided(now, news, &self.writer);
-            self.carry_out(now, began, attempt);
+            self.gang_barriers.add(self.scheduler.take_gang_bindings());
+            let groups = self.scheduler.take_group_results();
+            self.groups.decided(now, groups, &self.writer);
+            self.finish_attempt(now, began, attempt);
             cost = cost.saturating_add(self.scheduler.take_cost());
             if cost > MOST_COST {
                 break;
@@ -268,7 +283,23 @@ impl Engine {
         true
     }
 
-    fn carry_out(&mut self, now: Timestamp, began: Instant, attempt: Attempt) {
+    /// Continues an attempt with the response of the extenders.
+    fn on_response(&mut self, key: &Arc<str>, response: ExtenderResponse) {
+        if !self.is_leader() {
+            return;
+        }
+        let (now, began) = ((self.now)(), Instant::now());
+        self.deadline.begin();
+        let attempt = self
+            .scheduler
+            .on_extender_response(self.monotonic.now(), key, response);
+        if let Some(attempt) = attempt {
+            self.finish_attempt(now, began, attempt);
+        }
+    }
+
+    /// Carries out the decision of an attempt.
+    fn finish_attempt(&mut self, now: Timestamp, began: Instant, attempt: Attempt) {
         let Attempt {
             key,
             pod,
@@ -290,36 +321,37 @@ impl Engine {
             self.count_attempt(result, &pod, began.elapsed().as_secs_f64());
         }
         if let Decision::AskExtenders(request) = outcome {
-            return self.ask(key, pod, request);
+            let cluster = self.scheduler.cluster();
+            return extender_request::send(&self.extenders, cluster, (key, pod), request);
         }
-        self.view.decided(decision(now, &pod, number, &outcome));
+        self.view.decided(evidence_of(now, &pod, number, &outcome));
         match outcome {
             Decision::AskExtenders(_) => {}
             Decision::Placed { node, pre_bind, .. } => {
-                debug!("{reference} goes to {node}");
+                debug!("{reference} is assigned to {node}");
                 if !pre_bind.is_empty() {
-                    self.expect(&reference, &node);
+                    self.failure_handler.nominate(&reference, &node);
                 }
-                let together = self.gangs.of(&key);
-                let with = With {
-                    prepares: pre_bind,
+                let gang_barrier = self.gang_barriers.take(&key);
+                let options = BindOptions {
+                    pre_bind,
                     binder: self.extenders.binder(&pod),
-                    of_many: together.is_some(),
-                    together: together.clone(),
+                    of_many: gang_barrier.is_some(),
+                    gang_barrier: gang_barrier.clone(),
                 };
                 let bound = self
                     .writer
-                    .bind_as(reference.clone(), node.to_string(), with);
+                    .bind(reference.clone(), node.to_string(), options);
                 if let Err(busy) = bound {
-                    // It is tried again later.
+                    // The queue tries the pod again after its backoff.
                     warn!("{reference} cannot be bound to {node}: {busy}");
-                    together.inspect(|together| together.fail(busy.into()));
-                    self.scheduler.bind_failed(self.steady.now(), &key);
+                    gang_barrier.inspect(|barrier| barrier.fail(busy.into()));
+                    self.scheduler.bind_failed(self.monotonic.now(), &key);
                 }
             }
             Decision::WaitsOnPermit { node } => {
-                debug!("{reference} waits for a permit on {node}");
-                self.expect(&reference, &node);
+                debug!("{reference} waits in Permit for {node}");
+                self.failure_handler.nominate(&reference, &node);
             }
             Decision::Unschedulable(rejected) => {
                 let clears = rejected.nominated.is_none() && rejected.clears_nomination;
@@ -328,23 +360,28 @@ impl Engine {
                     None if clears => Nomination::Cleared,
                     None => Nomination::OfStatus,
                 };
-                self.report_waiting(now, &pod, "Unschedulable", &rejected.message, nomination);
+                let message = &rejected.message;
+                self.failure_handler
+                    .handle(now, &pod, "Unschedulable", message, nomination);
                 if let Some(claim) = &rejected.deallocates {
                     self.writer.deallocate(reference, claim.clone());
                 }
                 self.preempt(now, (&key, &pod), &rejected);
             }
             Decision::Error(message) => {
+                // As kube-scheduler: a cluster without nodes is no error of the scheduler.
                 let reason = if message.starts_with("no nodes") {
                     "Unschedulable"
                 } else {
                     "SchedulerError"
                 };
-                self.report_waiting(now, &pod, reason, &message, Nomination::Cleared);
+                self.failure_handler
+                    .handle(now, &pod, reason, &message, Nomination::Cleared);
             }
             Decision::PutOff(message) => {
                 let nomination = Nomination::OfStatus;
-                self.report_waiting(now, &pod, "SchedulerError", &message, nomination);
+                self.failure_handler
+                    .handle(now, &pod, "SchedulerError", &message, nomination);
             }
             Decision::Deleting => {
                 let message = format!("skip schedule deleting pod: {reference}");
@@ -360,19 +397,20 @@ impl Engine {
 
     fn on_outcome(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Bound { pod, node } => self.bound(&pod, &node),
-            Outcome::NotBound { pod, node, failure } => self.not_bound(&pod, &node, &failure),
+            Outcome::Bound { pod, node } => self.on_bound(&pod, &node),
+            Outcome::NotBound { pod, node, failure } => self.on_not_bound(&pod, &node, &failure),
             Outcome::ClaimsRead(claims) => {
                 let claims = claims.iter().map(wire::ResourceClaim::deserialize);
                 for claim in claims.flatten() {
                     let (old, new) = (None, Some(Arc::new(claim)));
                     let change = Change::ResourceClaim(Delta { old, new });
-                    self.scheduler.on(self.steady.now(), &Event::Change(change));
+                    self.scheduler
+                        .on(self.monotonic.now(), &Event::Change(change));
                 }
             }
             Outcome::Deallocated { pod, failure } => {
                 if let Some(failure) = failure {
-                    // It is tried again.
+                    // Without the write no watch event wakes the pod.
                     debug!("a claim of {pod}: {}", failure.message);
                     self.scheduler.activate([&*pod.uid]);
                 }
@@ -392,12 +430,11 @@ impl Engine {
         }
     }
 
-    /// A pod has its node now.
-    fn bound(&mut self, reference: &PodRef, node: &str) {
-        let Some(binding) = self.scheduler.bound(self.steady.now(), &reference.uid) else {
+    fn on_bound(&mut self, reference: &PodRef, node: &str) {
+        let Some(binding) = self.scheduler.bound(self.monotonic.now(), &reference.uid) else {
             return;
         };
-        let others = self.scheduler.bindings().map(|own| &*own.pod);
+        let others = self.scheduler.bindings().map(|binding| &*binding.pod);
         self.groups
             .bound((self.now)(), &binding.pod, others, &self.writer);
         self.events
@@ -407,12 +444,10 @@ impl Engine {
             .pod_scheduling_attempts
             .observe([], f64::from(binding.attempts));
         let attempts = attempts_label(binding.attempts);
-        let since = |first| (self.now)().duration_since(first).as_secs_f64();
-        let took = binding.first_failure.map(since);
-        let took = took.unwrap_or_else(|| self.since(binding.began));
+        let first = binding.first_failure.unwrap_or(binding.began);
         self.metrics
             .pod_scheduling_sli_duration
-            .observe([&attempts], took);
+            .observe([&attempts], self.since(first));
     }
 
     fn count_attempt(&self, result: &str, pod: &wire::Pod, seconds: f64) {
@@ -423,22 +458,21 @@ impl Engine {
             .observe(labels, seconds);
     }
 
-    /// Seconds since this moment of the steady clock.
+    /// Seconds since this moment of the monotonic clock.
     fn since(&self, moment: Timestamp) -> f64 {
-        self.steady.now().duration_since(moment).as_secs_f64()
+        self.monotonic.now().duration_since(moment).as_secs_f64()
     }
 
-    /// The place of a pod that was not bound is free again, unless a watch shows that the pod has a node.
-    fn not_bound(&mut self, reference: &PodRef, node: &str, failure: &Failure) {
+    /// The room that was assumed for the pod is free again, unless a watch shows that the pod has a node.
+    fn on_not_bound(&mut self, reference: &PodRef, node: &str, failure: &Failure) {
         let key = &reference.uid;
-        let Some(not_bound) = self.scheduler.bind_failed(self.steady.now(), key) else {
+        let Some(not_bound) = self.scheduler.bind_failed(self.monotonic.now(), key) else {
             return;
         };
         let binding = not_bound.binding;
         self.groups.not_bound(&binding.pod);
         self.count_attempt("error", &binding.pod, self.since(binding.began));
         warn!("{reference} was not bound to {node}: {}", failure.message);
-        let now = (self.now)();
         if binding.is_of_session {
             if !not_bound.has_node {
                 self.session_not_bound(reference);
@@ -447,14 +481,20 @@ impl Engine {
         }
         // A pod that was deleted or has a node needs no condition.
         if self.scheduler.queue().pod(key).is_some() {
-            self.report_waiting(
-                now,
+            self.failure_handler.handle(
+                (self.now)(),
                 &binding.pod,
                 "SchedulerError",
                 &failure.message,
                 Nomination::Cleared,
             );
         }
+    }
+
+    fn update_metrics(&mut self) {
+        let dropped = self.events.take_dropped();
+        self.metrics.events_dropped.add([], dropped);
+        gauges::update(&self.metrics, &mut self.scheduler, &self.writer);
     }
 }
 
@@ -473,7 +513,7 @@ async fn tick(timer: &mut Option<Interval>) {
     }
 }
 
-/// A timer that skips what it missed.
+/// A timer that skips missed ticks.
 fn every(period: Duration) -> Interval {
     let mut timer = interval(period);
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);

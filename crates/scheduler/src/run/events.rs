@@ -1,4 +1,4 @@
-//! The events that a scheduler writes about pods, in kube-scheduler's words (S5-064, S5-069, S4-024).
+//! Kubernetes events about pods, with the reasons and messages of kube-scheduler (S5-064, S5-069, S4-024).
 
 use super::pod_ref::PodRef;
 use evictd_cluster_client::Actions;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
-/// Recorders of each scheduler name. Each sends one event at a time, and all events of a pod go through the same one, so
-/// that their order is kept.
+/// Recorders of each scheduler name. Each sends one event at a time. All events of a pod use the same recorder, which keeps
+/// their order.
 const RECORDERS: usize = 8;
-/// Events that may wait in a recorder; more are dropped, as kube-scheduler drops them.
+/// The most events that wait in a recorder. As in kube-scheduler, further ones are dropped.
 const MAX_WAITING: usize = 1000;
-/// Events of a recorder whose repeats are counted.
+/// The most series that a recorder counts.
 const MAX_SERIES: usize = 512;
-/// How often the count of a pod's repeats is written. Ten thousand pods that fit nowhere repeat theirs each few seconds.
+/// How often the count of a series is written. Ten thousand unschedulable pods repeat their event every few seconds.
 const SERIES_WRITE_PERIOD: SignedDuration = SignedDuration::from_mins(5);
 /// The longest note in bytes.
 const LONGEST_NOTE: usize = 1024;
@@ -27,16 +27,15 @@ type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Sends events. Clones share their recorders, which end with the last clone.
 #[derive(Clone)]
-pub struct Events {
+pub(crate) struct Events {
     now: Now,
     recorders: Arc<BTreeMap<String, Vec<mpsc::Sender<Event>>>>,
     dropped: Arc<AtomicU64>,
 }
 
 impl Events {
-    /// For these scheduler names, each of which reports under its own name and into its group. `now` reads the clock. Must
-    /// be called inside the runtime.
-    pub fn new<'a>(
+    /// Starts the recorders of each scheduler name, which write events of its API group. Must be called inside the runtime.
+    pub(crate) fn new<'a>(
         actions: &Actions,
         hostname: &str,
         schedulers: impl IntoIterator<Item = (&'a str, Group)>,
@@ -69,13 +68,13 @@ impl Events {
         }
     }
 
-    /// How many events were dropped since the last call.
-    pub fn take_dropped(&self) -> u64 {
+    /// The number of dropped events since the last call.
+    pub(crate) fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 
-    /// The pod has its node.
-    pub fn scheduled(&self, scheduler: &str, pod: &PodRef, node: &str) {
+    /// `Scheduled`, after a binding.
+    pub(crate) fn scheduled(&self, scheduler: &str, pod: &PodRef, node: &str) {
         let message = format!("Successfully assigned {pod} to {node}");
         self.send(
             scheduler,
@@ -87,28 +86,34 @@ impl Events {
         );
     }
 
-    /// An attempt to place the pod has failed; `message` is that of its condition.
-    pub fn failed_scheduling(&self, scheduler: &str, pod: &PodRef, message: &str) {
+    /// `FailedScheduling`, with the message of the pod's condition.
+    pub(crate) fn failed_scheduling(&self, scheduler: &str, pod: &PodRef, message: &str) {
         let note = cut(message);
-        let words = ("FailedScheduling", "Scheduling");
-        self.send(scheduler, pod, None, true, words, note);
+        let reason = ("FailedScheduling", "Scheduling");
+        self.send(scheduler, pod, None, true, reason, note);
     }
 
-    /// The pod was deleted for another one.
-    pub fn preempted(&self, scheduler: &str, victim: &PodRef, preemptor: &PodRef, node: &str) {
+    /// `Preempted`, after the deletion of a victim.
+    pub(crate) fn preempted(
+        &self,
+        scheduler: &str,
+        victim: &PodRef,
+        preemptor: &PodRef,
+        node: &str,
+    ) {
         let message = format!("Preempted by pod {} on node {node}", preemptor.uid);
-        let words = ("Preempted", "Preempting");
-        self.send(scheduler, victim, Some(preemptor), false, words, message);
+        let reason = ("Preempted", "Preempting");
+        self.send(scheduler, victim, Some(preemptor), false, reason, message);
     }
 
-    /// The pod goes for others, by a session (S6-119).
-    pub fn evicted(&self, scheduler: &str, pod: &PodRef, why: &str) {
+    /// `Evict`, for an eviction by a batch session (S6-119).
+    pub(crate) fn evicted(&self, scheduler: &str, pod: &PodRef, why: &str) {
         let message = format!("Pod is evicted, because of {why}");
         self.send(scheduler, pod, None, true, ("Evict", "Evicting"), message);
     }
 
-    /// Whatever a session says of an object.
-    pub fn told(
+    /// An event of a batch session about any object.
+    pub(crate) fn of_session(
         &self,
         scheduler: &str,
         subject: Subject,
@@ -157,7 +162,6 @@ impl Events {
         self.record(scheduler, event);
     }
 
-    /// All events of an object go through the same recorder.
     fn record(&self, scheduler: &str, event: Event) {
         let recorders = self.recorders.get(scheduler).into_iter().flatten();
         let mut hasher = DefaultHasher::new();
@@ -166,9 +170,10 @@ impl Events {
             Subject::Object(object) => object.uid.hash(&mut hasher),
             Subject::Node | Subject::NodeAnd(_) => {}
         }
-        let place = usize::try_from(hasher.finish() % RECORDERS as u64).unwrap_or(0);
-        if let Some(recorder) = recorders.into_iter().nth(place) {
-            // Dropped where too many wait: an event is not worth the memory.
+        // The same recorder for all events of an object keeps their order.
+        let index = usize::try_from(hasher.finish() % RECORDERS as u64).unwrap_or(0);
+        if let Some(recorder) = recorders.into_iter().nth(index) {
+            // A full recorder drops the event. Memory without a bound would be worse.
             let dropped = recorder.try_send(event).is_err();
             self.dropped
                 .fetch_add(u64::from(dropped), Ordering::Relaxed);
@@ -176,7 +181,7 @@ impl Events {
     }
 }
 
-/// S5-069: what is too long ends in ` ...`.
+/// Cuts a long message and appends ` ...` (S5-069).
 fn cut(message: &str) -> String {
     if message.len() <= LONGEST_NOTE {
         return message.to_owned();

@@ -5,8 +5,11 @@ use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{CustomPlugin, Framework, Parallelizer, Scheduler, Settings, TieBreak};
 use std::sync::Arc;
 
-/// With plugins of one's own that the configuration may name; an error says which one it cannot have.
-pub(super) fn scheduler(config: &Configuration, own: &[CustomPlugin]) -> Result<Scheduler, String> {
+/// The configuration may name `plugins`. The error names a plugin that refuses its arguments.
+pub(super) fn scheduler(
+    config: &Configuration,
+    plugins: &[CustomPlugin],
+) -> Result<Scheduler, String> {
     let settings = Settings {
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
@@ -17,8 +20,9 @@ pub(super) fn scheduler(config: &Configuration, own: &[CustomPlugin]) -> Result<
         let threads = Arc::new(Threads::new());
         let profiles = config.profiles.iter();
         let frameworks = profiles.map(|profile| {
-            let mut framework = Framework::new(cluster, profile, own)?;
+            let mut framework = Framework::new(cluster, profile, plugins)?;
             framework.parallelizer = Arc::clone(&threads) as Arc<dyn Parallelizer>;
+            // Pods without requests have equal scores on many nodes, and would all get the first one.
             framework.tie_break = TieBreak::FewestPods;
             Ok(framework)
         });

@@ -1,4 +1,4 @@
-//! What is written into the status of pod groups.
+//! The conditions of pod groups.
 
 use super::watches::POD_GROUPS;
 use super::writer::{GroupCondition, GroupStatus, Writer};
@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tracing::{debug, warn};
 
-/// Whether its pods were placed once: once it is true it stays so.
+/// Once true it stays true.
 const INITIALLY: &str = "PodGroupInitiallyScheduled";
-/// The same under the name that it had before Kubernetes 1.37.
+/// The name of the same condition before Kubernetes 1.37.
 const SCHEDULED: &str = "PodGroupScheduled";
 const DISRUPTED: &str = "DisruptionTarget";
 
@@ -27,22 +27,23 @@ fn group_of(pod: &wire::Pod) -> Option<(&str, &str)> {
     Some((pod.metadata.namespace_or_default(), &group.pod_group_name))
 }
 
-fn name_of((namespace, name): (&str, &str)) -> String {
+fn full_name((namespace, name): (&str, &str)) -> String {
     format!("{namespace}/{name}")
 }
 
 impl GroupStatuses {
-    /// What the scheduler has decided about groups.
-    pub(super) fn decided(&mut self, now: Timestamp, news: Vec<GroupResult>, writer: &Writer) {
-        for GroupResult { group, outcome } in news {
+    /// Writes the results of attempts. A placed group is scheduled once its pods are bound.
+    pub(super) fn decided(&mut self, now: Timestamp, results: Vec<GroupResult>, writer: &Writer) {
+        for GroupResult { group, outcome } in results {
             match outcome {
+                // A binding may still fail, so that the conditions are written after the last one.
                 GroupOutcome::Placed => {
                     let metadata = &group.metadata;
-                    let name = name_of((metadata.namespace_or_default(), &metadata.name));
+                    let name = full_name((metadata.namespace_or_default(), &metadata.name));
                     self.0.insert(name, group);
                 }
                 GroupOutcome::Unschedulable(message) => {
-                    // What was placed once has been scheduled, whatever happens to it later.
+                    // A group that was scheduled once keeps that condition.
                     let kinds = [INITIALLY, SCHEDULED];
                     let kinds = kinds.into_iter().filter(|kind| !holds(&group, kind));
                     let conditions =
@@ -51,15 +52,15 @@ impl GroupStatuses {
                 }
                 GroupOutcome::Preempted => {
                     let message = "preempting to accommodate a higher priority pod group";
-                    let gone = condition(DISRUPTED, true, ("PreemptionByScheduler", message), now);
-                    write(&group, vec![gone], writer);
+                    let disrupted =
+                        condition(DISRUPTED, true, ("PreemptionByScheduler", message), now);
+                    write(&group, vec![disrupted], writer);
                 }
             }
         }
     }
 
-    /// Enough of a group's pods have a node; `binding` are all pods on their way. Unless some of the group are among them it is
-    /// scheduled.
+    /// Handles a group with enough placed pods. It is scheduled unless one of them is among the pods that are `binding`.
     pub(super) fn placed<'p>(
         &mut self,
         now: Timestamp,
@@ -68,15 +69,15 @@ impl GroupStatuses {
         writer: &Writer,
     ) {
         let metadata = &group.metadata;
-        let own = (metadata.namespace_or_default(), &*metadata.name);
-        if is_binding(own, binding) {
-            self.0.insert(name_of(own), group);
+        let name = (metadata.namespace_or_default(), &*metadata.name);
+        if is_binding(name, binding) {
+            self.0.insert(full_name(name), group);
         } else {
             scheduled(&group, now, writer);
         }
     }
 
-    /// A pod was bound; `binding` are those on their way. With the last of a group the group is scheduled.
+    /// Handles a bound pod. `binding` are the other pods that are being bound. The last pod of a group makes it scheduled.
     pub(super) fn bound<'p>(
         &mut self,
         now: Timestamp,
@@ -87,23 +88,22 @@ impl GroupStatuses {
         if self.0.is_empty() {
             return;
         }
-        let Some(own) = group_of(pod).filter(|own| !is_binding(*own, binding)) else {
+        let Some(name) = group_of(pod).filter(|group| !is_binding(*group, binding)) else {
             return;
         };
-        if let Some(group) = self.0.remove(&name_of(own)) {
+        if let Some(group) = self.0.remove(&full_name(name)) {
             scheduled(&group, now, writer);
         }
     }
 
-    /// A pod was not bound: its group waits for it again.
+    /// Handles a failed binding. The group is not scheduled until a later attempt places it again.
     pub(super) fn not_bound(&mut self, pod: &wire::Pod) {
-        if let Some(own) = group_of(pod) {
-            self.0.remove(&name_of(own));
+        if let Some(group) = group_of(pod) {
+            self.0.remove(&full_name(group));
         }
     }
 }
 
-/// Whether a pod of the group is among these.
 fn is_binding<'p>(group: (&str, &str), mut pods: impl Iterator<Item = &'p wire::Pod>) -> bool {
     pods.any(|pod| group_of(pod) == Some(group))
 }
@@ -118,7 +118,7 @@ fn scheduled(group: &wire::PodGroup, now: Timestamp, writer: &Writer) {
 
 fn holds(group: &wire::PodGroup, kind: &str) -> bool {
     let mut conditions = group.status.conditions.iter();
-    conditions.any(|own| own.kind == kind && own.status == "True")
+    conditions.any(|condition| condition.kind == kind && condition.status == "True")
 }
 
 fn condition(
@@ -136,16 +136,19 @@ fn condition(
     }
 }
 
-/// Writes what the group does not say already.
+/// Writes the conditions that the group does not have yet.
 fn write(group: &wire::PodGroup, mut conditions: Vec<GroupCondition>, writer: &Writer) {
     conditions.retain_mut(|new| {
         let status = if new.holds { "True" } else { "False" };
         let mut old = group.status.conditions.iter();
-        let old = old.find(|own| own.kind == new.kind && own.status == status);
-        if let Some(since) = old.and_then(|own| own.last_transition_time) {
+        let old = old.find(|condition| condition.kind == new.kind && condition.status == status);
+        // The time of a condition that keeps its status does not change.
+        if let Some(since) = old.and_then(|condition| condition.last_transition_time) {
             new.since = since;
         }
-        old.is_none_or(|own| own.message != new.message || own.reason != new.reason)
+        old.is_none_or(|condition| {
+            condition.message != new.message || condition.reason != new.reason
+        })
     });
     if conditions.is_empty() {
         return;
@@ -158,7 +161,7 @@ fn write(group: &wire::PodGroup, mut conditions: Vec<GroupCondition>, writer: &W
     });
 }
 
-/// Says so if the server has pod groups only as a kind that came before Kubernetes 1.37: then pods that name one wait.
+/// Warns if the server has pod groups only in a version before Kubernetes 1.37. Pods that name one then stay pending.
 pub(super) async fn look_for_older_kinds(actions: Actions) {
     let older = async {
         let group = "/apis/scheduling.k8s.io";
@@ -179,6 +182,6 @@ pub(super) async fn look_for_older_kinds(actions: Actions) {
              v1beta1, which Kubernetes 1.37 has"
         ),
         Ok(None) => {}
-        Err(error) => debug!("which pod groups the server has is not known: {error}"),
+        Err(error) => debug!("the versions of pod groups cannot be read: {error}"),
     }
 }

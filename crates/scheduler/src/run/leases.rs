@@ -1,17 +1,17 @@
-//! The Leases of the scheduler: who schedules pods, and who runs sessions.
+//! The leases of the scheduler: one to schedule pods, one to run batch sessions.
 
-use super::batch::TURNS;
+use super::batch::RESERVATIONS;
 use evictd_daemon::leadership::LeaseSettings;
 use evictd_scheduling::config::LeaderElection;
 use jiff::SignedDuration;
 use std::time::Duration;
 
-/// Where Volcano's Leases are.
+/// The namespace of Volcano's leases.
 const VOLCANO_NAMESPACE: &str = "volcano-system";
 
-/// Of the pods of profiles.
+/// The lease to schedule the pods of the profiles.
 pub(super) fn of_pods(settings: &LeaderElection) -> LeaseSettings {
-    let duration = |own: SignedDuration| Duration::try_from(own).unwrap_or_default();
+    let duration = |signed: SignedDuration| Duration::try_from(signed).unwrap_or_default();
     LeaseSettings {
         elect: settings.leader_elect,
         namespace: settings.resource_namespace.clone(),
@@ -23,12 +23,12 @@ pub(super) fn of_pods(settings: &LeaderElection) -> LeaseSettings {
     }
 }
 
-/// Of sessions of this scheduler's name. Volcano's scheduler takes part in it, too: both never place the same pods.
+/// The lease to run batch sessions under this scheduler name. It is Volcano's, so that both never place the same pods.
 pub(super) fn of_sessions(scheduler: &str, settings: &LeaderElection) -> LeaseSettings {
     LeaseSettings {
         namespace: VOLCANO_NAMESPACE.to_owned(),
         name: scheduler.to_owned(),
-        memo: Some(TURNS),
+        memo: Some(RESERVATIONS),
         ..of_pods(settings)
     }
 }

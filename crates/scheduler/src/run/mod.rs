@@ -1,44 +1,37 @@
-//! What `evictd-scheduler run` stands on: writes to the API server, events, metrics and the secure port.
+//! `evictd-scheduler run`: the scheduler as a process.
 //!
 //! ```text
-//!   decisions -> Writer -> bindings, status patches, preemptions -> Outcome -> the owner of cache and queue
-//!                  `-> Events: what users see of a pod
+//!   watches -> WatchEvent -> Engine -> Writer -> bindings, conditions, preemptions -> Outcome -> Engine
+//!                            |    `--> Events (what `kubectl describe` shows of a pod)
+//!                            `-> Scheduler (crates/scheduling): cache, queue, one attempt after the other
 //! ```
+//!
+//! [`process`] connects the parts. The [`engine`] is the only owner of cache and queue, so that no lock is held while it
+//! decides. Everything that waits for a network is a task beside it: [`watches`] (with [`watch_cache`], which keeps the last
+//! state of each object), [`extenders`], [`writer`] and [`events`]. [`batch`] runs sessions on the same cache. [`serve`] is
+//! the secure port, which reads [`view`] and [`metrics`].
 
-mod attempts;
+mod api_retry;
 mod batch;
 mod batch_conf;
 mod deadline;
+mod default_queues;
 mod engine;
 mod events;
 mod extenders;
 mod frameworks;
-mod gangs;
+mod gang_barriers;
 mod groups;
-mod kept;
 mod leases;
-pub mod metrics;
+mod metrics;
 mod pages;
 mod pod_ref;
-pub mod process;
-mod queues;
-pub mod serve;
+pub(crate) mod process;
+pub(crate) mod serve;
 mod threads;
-pub mod view;
+mod view;
+mod watch_cache;
 mod watches;
 mod writer;
 
-pub use attempts::{Failure, FailureKind};
-pub use batch::{Batch, BatchSettings};
-pub use batch_conf::BatchError;
-pub use deadline::Deadline;
-pub use engine::{Engine, Ports};
-pub use events::Events;
-pub use extenders::{Binder, Extenders, Replies};
-pub use pod_ref::PodRef;
-pub use threads::Threads;
-pub use watches::{BatchChange, KINDS, News, Start, start as watch};
-pub use writer::{
-    BatchStatus, Busy, Condition, Eviction, GroupCondition, GroupStatus, Limits, Outcome,
-    Preemption, StatusPatch, Together, With, Writer,
-};
+pub(crate) use batch::BatchSettings;

@@ -5,7 +5,7 @@ use super::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The pages of what the scheduler shows of itself.
+/// The pages by path. Each is made anew for a request.
 pub(super) fn pages(view: &View) -> BTreeMap<&'static str, Page> {
     let (of_pending, of_decisions) = (view.clone(), view.clone());
     let pending: Page = Arc::new(move |query| {

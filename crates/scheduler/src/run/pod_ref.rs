@@ -1,23 +1,20 @@
-//! Which pod is meant.
+//! A reference to a pod.
 
 use evictd_cluster_client::events::ObjectReference;
 use evictd_pod::wire::{self, Shared};
 use std::fmt;
 use std::sync::Arc;
 
-/// A pod by its name and UID: a pod of the same name that was made later is another one.
+/// Name and UID of a pod. The UID distinguishes it from a later pod of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodRef {
-    /// Its namespace, shared with the pod's metadata: a hundred thousand pods may wait for a write.
-    pub namespace: Shared<String>,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: Arc<str>,
+pub(crate) struct PodRef {
+    /// Shared with the pod's metadata, because a hundred thousand pods may wait for a write.
+    pub(crate) namespace: Shared<String>,
+    pub(crate) name: String,
+    pub(crate) uid: Arc<str>,
 }
 
 impl PodRef {
-    /// The pod with this metadata.
     pub(super) fn of(metadata: &wire::Metadata) -> Self {
         Self {
             namespace: if metadata.namespace.is_empty() {

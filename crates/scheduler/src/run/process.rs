@@ -1,4 +1,4 @@
-//! The scheduler as a process: everything is connected here, and ends here.
+//! Connects the parts of the scheduler, runs it, and ends it in order.
 
 use super::batch::{Batch, BatchSettings};
 use super::batch_conf::{BatchError, ConfFile};
@@ -9,11 +9,11 @@ use super::extenders::Extenders;
 use super::frameworks::scheduler;
 use super::metrics::Metrics;
 use super::pages::pages;
-use super::serve::{self, Answers, Check, Health, OpenPort, Port, PortError};
+use super::serve::{Answers, Check, Health, LIMITS, OpenPort, Port, PortError};
 use super::view::View;
-use super::watches::{self, Start};
+use super::watches::{self, Reflectors};
 use super::writer::{Limits, Writer};
-use super::{groups, leases, queues};
+use super::{default_queues, groups, leases};
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at_work};
 use evictd_daemon::cluster::Cluster;
@@ -29,61 +29,55 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::info;
 
-/// What the large objects may take that are kept, however many tenants make them.
+/// The memory for large objects in bytes, however many tenants create them.
 const LARGE_OBJECTS: usize = 64 << 20;
-/// How long writes that are under way may take once the process is told to stop.
-const FINISH: Duration = Duration::from_secs(20);
+/// How long writes under way may take after a signal to stop.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why a scheduler ended that should not have.
+/// Why the scheduler did not start, or ended without a signal.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The API server cannot be reached as it is configured.
+pub(crate) enum RunError {
     #[error(transparent)]
     Access(#[from] ApiError),
-    /// The configuration cannot be used with this cluster.
+    /// A plugin refuses its arguments.
     #[error("--config: {0}")]
     Plugin(String),
-    /// The configuration of batch sessions cannot be used.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// Another program places the same pods.
     #[error(
-        "Volcano's scheduler is at work as pod {0}, and both would place the same pods; scale its Deployment to 0 first"
+        "Volcano's scheduler is running as pod {0}, and both would place the same pods; scale its Deployment to 0 first"
     )]
     BesideVolcano(String),
-    /// The system refuses something.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// Another one leads now, or the API server could not be reached in time.
+    /// Another process leads now, or the API server could not be reached in time.
     #[error("the lease is lost; another scheduler may lead now")]
     LeaseLost,
-    /// The secure port cannot be opened.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The port of probes cannot be opened.
     #[error(transparent)]
     Probes(#[from] BindError),
 }
 
-/// Where the scheduler is asked.
+/// The ports that the scheduler opens.
 #[derive(Debug, Clone, Default)]
-pub struct Ports {
+pub(crate) struct Ports {
     /// Health, metrics and pages over TLS.
-    pub secure: Option<Port>,
+    pub(crate) secure: Option<Port>,
     /// Health alone, over plain HTTP.
-    pub probes: Option<ListenAddress>,
+    pub(crate) probes: Option<ListenAddress>,
 }
 
-/// Schedules until a signal comes, or the lease is lost. The configuration may name these plugins.
-pub async fn run(
+/// Schedules until a signal arrives or the lease is lost. The configuration may name `plugins`.
+pub(crate) async fn run(
     credentials: &Credentials,
-    (config, own): (&Configuration, &[CustomPlugin]),
-    asked: &Ports,
+    (config, plugins): (&Configuration, &[CustomPlugin]),
+    ports: &Ports,
     batch: Option<BatchSettings>,
 ) -> Result<(), RunError> {
-    let batch = batch.map(|settings| sessions_by(settings, config));
+    let batch = batch.map(|settings| open_batch(settings, config));
     let (mut batch, conf_file) = batch.transpose()?.unzip();
-    let scheduler = scheduler(config, own).map_err(RunError::Plugin)?;
+    let scheduler = scheduler(config, plugins).map_err(RunError::Plugin)?;
     let daemon = Daemon::start()?;
     let cluster = Cluster::find("schedules", credentials).await?;
     if batch.is_some() {
@@ -93,35 +87,36 @@ pub async fn run(
     let watches = Watches::within(Budget::of(LARGE_OBJECTS));
     let extenders = Extenders::start(&config.extenders, &cluster.access, &watches).await?;
     let events = events(&cluster, config, batch.as_ref());
-    let (send, news) = news();
-    let start = Start {
+    let (send, watch_events) = news();
+    let reflectors = Reflectors {
         access: &cluster.access,
-        news: &send,
+        events: &send,
         watches: &watches,
     };
-    follow(&daemon, start, config, batch.as_ref().zip(conf_file));
+    follow(&daemon, reflectors, config, batch.as_ref().zip(conf_file));
     if let Some(batch) = &batch {
         let queue = batch.default_queue().to_owned();
-        daemon.spawn(queues::ensure(actions.clone(), queue));
+        daemon.spawn(default_queues::ensure(actions.clone(), queue));
     }
     daemon.spawn(groups::look_for_older_kinds(actions.clone()));
     let (metrics, exposition) = Metrics::new();
     let exposition = exposition.with_watches("scheduler_", &watches);
     let (view, health) = (View::default(), Health::of(&watches));
-    open(&daemon, &cluster, asked, (&health, exposition, &view)).await?;
-    let pods = leads(&cluster, &metrics, leases::of_pods(&config.leader_election));
+    serve(&daemon, &cluster, ports, &health, exposition, &view).await?;
+    let election = &config.leader_election;
+    let pods = take_part(&cluster, &metrics, leases::of_pods(election));
     let sessions = batch.as_mut().map(|batch| {
-        let lease = leases::of_sessions(batch.scheduler(), &config.leader_election);
-        let sessions = leads(&cluster, &metrics, lease);
-        batch.keep_turns(sessions.memo());
+        let lease = leases::of_sessions(batch.scheduler(), election);
+        let sessions = take_part(&cluster, &metrics, lease);
+        batch.keep_reservations(sessions.memo());
         sessions
     });
-    let (synced, known) = watch::channel(false);
-    daemon.spawn(ready(known, health.clone()));
+    let (synced, is_synced) = watch::channel(false);
+    daemon.spawn(report_synced(is_synced, health.clone()));
     let ports = engine::Ports {
         writer: Writer::new(actions, events.clone(), Limits::default()),
         events,
-        news,
+        watch_events,
         role: pods.role(),
         synced,
         metrics,
@@ -133,22 +128,25 @@ pub async fn run(
     };
     let mut engine = tokio::spawn(Engine::new(scheduler, ports).run(daemon.stopping()));
     tokio::select! {
+        // A stop also ends the engine. Without an order it could be taken for a lost lease.
         biased;
         () = daemon.stop_requested() => {}
         _ = &mut engine => return Err(RunError::LeaseLost),
     }
     health.set(Check::Shutdown, false);
-    // The engine may have ended in this moment, which is as good.
-    let _ = tokio::time::timeout(FINISH, engine).await;
+    // The engine may have ended at this moment, which is no error either.
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, engine).await;
+    // After the engine, so that the next leader does not write beside it.
     pods.release().await;
     if let Some(sessions) = sessions {
         sessions.release().await;
     }
+    // The remaining tasks are servers and watches, which have nothing to finish.
     daemon.end(Duration::from_secs(1)).await;
     Ok(())
 }
 
-/// Volcano as it comes takes no lease, so that only its pods tell that it is there.
+/// Fails if Volcano's scheduler runs in the cluster. It takes no lease by default, so that only its pods show that.
 async fn not_beside_volcano(cluster: &Cluster) -> Result<(), RunError> {
     let volcano = pod_at_work(
         &cluster.actions,
@@ -164,64 +162,66 @@ fn events(cluster: &Cluster, config: &Configuration, batch: Option<&Batch>) -> E
     let names = config
         .profiles
         .iter()
-        .map(|own| (own.scheduler_name.as_str(), Group::Events))
-        // Those of sessions as Volcano's: who waits for them looks at the time and the count of the core group.
+        .map(|profile| (profile.scheduler_name.as_str(), Group::Events))
+        // Volcano's events are of the core group, and its users read the time and the count there.
         .chain(batch.map(|batch| (batch.scheduler(), Group::Core)));
     Events::new(&cluster.actions, &cluster.hostname, names, Timestamp::now)
 }
 
-/// Begins to follow all that is decided by.
+/// Begins to follow every input of a decision.
 fn follow(
     daemon: &Daemon,
-    start: Start<'_>,
+    reflectors: Reflectors<'_>,
     config: &Configuration,
     batch: Option<(&Batch, ConfFile)>,
 ) {
-    watches::start(start, batch.is_some());
+    watches::start(reflectors, batch.is_some());
     if let Some((batch, file)) = batch {
-        watches::start_batch(start);
-        daemon.spawn(file.follow(batch.period(), start.news.clone()));
+        watches::start_batch(reflectors);
+        daemon.spawn(file.follow(batch.period(), reflectors.events.clone()));
     }
+    // Failed pods may be many. Only the plugin that delays evicted pods needs them.
     let profiles = config.profiles.iter();
-    let mut filters = profiles.flat_map(|own| own.points.at(Point::Filter));
+    let mut filters = profiles.flat_map(|profile| profile.points.at(Point::Filter));
     if filters.any(|name| name == "EvictdReturn") {
-        watches::start_failed(start);
+        watches::start_failed(reflectors);
     }
 }
 
-/// Opens the ports at which the scheduler is asked.
-async fn open(
+/// Opens the ports and serves on them.
+async fn serve(
     daemon: &Daemon,
     cluster: &Cluster,
-    asked: &Ports,
-    (health, exposition, view): (&Health, Exposition, &View),
+    ports: &Ports,
+    health: &Health,
+    exposition: Exposition,
+    view: &View,
 ) -> Result<(), RunError> {
-    if let Some(port) = &asked.secure {
-        let open = port.open(&cluster.hostname, Timestamp::now()).await?;
+    if let Some(port) = &ports.secure {
         let OpenPort {
             listener,
             tls,
-            access,
-        } = open;
+            auth,
+        } = port.open(&cluster.hostname, Timestamp::now()).await?;
         let answers = Answers {
             health: health.clone(),
             exposition,
             pages: pages(view),
-            access,
+            auth,
         };
         info!(
             "serves health and metrics on https://{}",
             listener.local_addr()?
         );
-        daemon.serve(listener, Some(tls), answers.router(), serve::LIMITS);
+        daemon.serve(listener, Some(tls), answers.router(), LIMITS);
     }
-    let probes = asked.probes.as_ref();
+    let probes = ports.probes.as_ref();
     let serving = daemon.serve_probes("--healthz-address", probes, health.clone());
     Ok(serving.await?)
 }
 
-/// Takes part in an election, and measures whether this process leads.
-fn leads(cluster: &Cluster, metrics: &Metrics, lease: LeaseSettings) -> Leadership {
+/// Takes part in an election. A gauge shows whether this process leads.
+fn take_part(cluster: &Cluster, metrics: &Metrics, lease: LeaseSettings) -> Leadership {
     let (name, metrics) = (lease.name.clone(), metrics.clone());
     Leadership::begin(cluster, lease, move |leads| {
         let gauge = &metrics.leader_election_master_status;
@@ -229,16 +229,16 @@ fn leads(cluster: &Cluster, metrics: &Metrics, lease: LeaseSettings) -> Leadersh
     })
 }
 
-/// Says that this process is ready as soon as the cluster is known.
-async fn ready(mut known: watch::Receiver<bool>, health: Health) {
-    // An engine that ends before never was.
-    if known.wait_for(|known| *known).await.is_ok() {
+/// Makes the process ready when all kinds are listed.
+async fn report_synced(mut synced: watch::Receiver<bool>, health: Health) {
+    // An error means that the engine has ended before that.
+    if synced.wait_for(|synced| *synced).await.is_ok() {
         health.set(Check::HandlerSync, true);
     }
 }
 
-/// Batch sessions by their file.
-fn sessions_by(
+/// Reads the configuration of batch sessions.
+fn open_batch(
     settings: BatchSettings,
     config: &Configuration,
 ) -> Result<(Batch, ConfFile), BatchError> {
@@ -246,7 +246,7 @@ fn sessions_by(
     if config
         .profiles
         .iter()
-        .any(|own| own.scheduler_name == *name)
+        .any(|profile| profile.scheduler_name == *name)
     {
         return Err(BatchError::Profile(name.clone()));
     }

@@ -1,25 +1,20 @@
-//! The parts of one decision, each on a processor of its own.
+//! Runs the parts of one decision in parallel.
 
 use evictd_scheduling::{Chunk, Parallelizer};
 use std::num::NonZero;
 use std::thread::{available_parallelism, scope};
 
-/// As many parts as there are processors, at most four: more wait for each other longer than they work.
+/// One thread for each processor, up to a limit.
 #[derive(Debug, Clone, Copy)]
-pub struct Threads(usize);
+pub(crate) struct Threads(usize);
 
-const MOST: usize = 4;
+/// More threads wait for each other longer than they work.
+const MAX_THREADS: usize = 4;
 
 impl Threads {
-    /// As many as this process may use.
-    pub fn new() -> Self {
-        Self(available_parallelism().map_or(1, NonZero::get).min(MOST))
-    }
-}
-
-impl Default for Threads {
-    fn default() -> Self {
-        Self::new()
+    pub(crate) fn new() -> Self {
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        Self(processors.min(MAX_THREADS))
     }
 }
 
@@ -29,13 +24,14 @@ impl Parallelizer for Threads {
     }
 
     fn run(&self, mut parts: Vec<Chunk<'_>>) {
-        let own = parts.pop();
+        let last = parts.pop();
+        // The caller's thread runs one part, because it would only wait otherwise.
         scope(|threads| {
             for part in parts {
                 threads.spawn(part);
             }
-            if let Some(own) = own {
-                own();
+            if let Some(last) = last {
+                last();
             }
         });
     }

@@ -1,4 +1,4 @@
-//! What others may see of a running scheduler: which pods wait and on what, and the last decisions with their evidence.
+//! The state of a running scheduler as the secure port shows it: the pending pods, and the last decisions with their evidence.
 
 use evictd_pod::wire;
 use evictd_scheduling::{
@@ -7,174 +7,176 @@ use evictd_scheduling::{
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
 /// How many decisions are kept.
 const DECISIONS: usize = 1000;
-/// The most waiting pods that are listed; the count tells of all.
+/// The most pending pods that are listed. The count includes the others.
 const LISTED: usize = 1000;
 
-/// Shared with whoever asks. Clones share it.
+/// Shared by the engine and the secure port. Clones share the state.
 #[derive(Debug, Clone, Default)]
-pub struct View {
-    seen: Arc<Mutex<Seen>>,
-    /// Somebody has asked which pods wait.
-    asked: Arc<Notify>,
+pub(crate) struct View {
+    state: Arc<Mutex<State>>,
+    /// A request for the pending pods has arrived.
+    requested: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct State {
     decisions: VecDeque<Decision>,
-    asked: Vec<Asked>,
+    requests: Vec<PendingRequest>,
 }
 
-/// Which pods wait?
+/// A request for the pending pods. Only the engine can answer it, because it owns the queue.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     /// Only this one: namespace and name.
     pub(super) pod: Option<(String, String)>,
     pub(super) reply: oneshot::Sender<Pending>,
 }
 
-/// What would help a pod that waits.
+/// Changes after which a pending pod would fit.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Help {
+pub(crate) struct Suggestions {
     /// On how many nodes it fits as it is.
-    pub feasible: usize,
-    /// For the nodes that need the fewest changes, lists of changes of which any is enough.
-    pub remedies: BTreeMap<String, Vec<Vec<String>>>,
+    pub(crate) feasible: usize,
+    /// For the nodes that need the fewest changes, lists of changes. Any of the lists is enough.
+    #[serde(rename = "remedies")]
+    pub(crate) by_node: BTreeMap<String, Vec<Vec<String>>>,
 }
 
-/// Which pods wait.
+/// The pending pods, as JSON has them.
 #[derive(Debug, Default, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Pending {
-    /// When that was so.
-    pub time: Option<Timestamp>,
-    /// How many wait in all.
-    pub count: usize,
-    /// They, or the first of them.
-    pub pods: Vec<Waiting>,
-    /// What would help the one that was asked about.
+pub(crate) struct Pending {
+    pub(crate) time: Option<Timestamp>,
+    /// How many there are, listed or not.
+    pub(crate) count: usize,
+    pub(crate) pods: Vec<PendingPod>,
+    /// For a request about one pod.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub help: Option<Help>,
+    pub(crate) help: Option<Suggestions>,
 }
 
-/// A pod that waits.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Waiting {
+pub(crate) struct PendingPod {
     /// `namespace/name`.
-    pub pod: String,
-    /// Where it waits: `active`, `backoff`, `unschedulable`, `gated`.
-    pub pool: &'static str,
-    /// Since when, counted from its last attempt.
-    pub since: Timestamp,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// The plugins that kept it away, or gate it.
-    pub plugins: Vec<&'static str>,
-    /// The events that have it tried again.
-    pub wakes: Vec<&'static str>,
-    /// What it was told last.
-    pub message: String,
+    pub(crate) pod: String,
+    /// `active`, `backoff`, `unschedulable`, `gated`.
+    pub(crate) pool: &'static str,
+    /// Counted from its last attempt.
+    pub(crate) since: Timestamp,
+    pub(crate) attempts: u32,
+    /// The plugins that rejected or gate it.
+    pub(crate) plugins: Vec<&'static str>,
+    /// The events after which it is tried again.
+    pub(crate) wakes: Vec<&'static str>,
+    /// Of its condition.
+    pub(crate) message: String,
     /// The node that is being freed for it.
-    pub nominated: Option<String>,
+    pub(crate) nominated: Option<String>,
 }
 
-/// A decision.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Decision {
-    /// When it was made.
-    pub time: Timestamp,
+pub(crate) struct Decision {
+    pub(crate) time: Timestamp,
     /// `namespace/name`.
-    pub pod: String,
-    /// Which attempt it was.
-    pub attempt: u32,
+    pub(crate) pod: String,
+    /// Counted from 1.
+    pub(crate) attempt: u32,
     /// On how many nodes the pod fitted.
-    pub feasible: usize,
-    /// The node, if there was one.
-    pub node: Option<String>,
+    pub(crate) feasible: usize,
+    pub(crate) node: Option<String>,
     /// The highest total, if nodes were compared.
-    pub score: Option<i64>,
+    pub(crate) score: Option<i64>,
     /// How many nodes had it.
-    pub equal: usize,
-    /// The next best node, and what each plugin gave to it and to the chosen one.
-    pub runner_up: Option<String>,
-    /// See [`Decision::runner_up`].
-    pub scores: Vec<DecidingScore>,
-    /// The nodes that would not do, by their reasons.
+    pub(crate) equal: usize,
+    /// The next best node.
+    pub(crate) runner_up: Option<String>,
+    /// The score of each plugin for the node and for the next best one.
+    pub(crate) scores: Vec<DecidingScore>,
+    /// The rejected nodes by reason.
     #[serde(serialize_with = "as_list")]
-    pub rejections: Arc<[RejectedNodes]>,
-    /// What the pod was told that found none.
-    pub message: Option<String>,
+    pub(crate) rejections: Arc<[RejectedNodes]>,
+    /// Of the pod's condition, if it fitted nowhere.
+    pub(crate) message: Option<String>,
     /// The node that is being freed for it.
-    pub nominated: Option<String>,
-    /// The pods that go for it.
-    pub victims: Vec<String>,
+    pub(crate) nominated: Option<String>,
+    pub(crate) victims: Vec<String>,
 }
 
 impl View {
-    fn change(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until somebody asks which pods wait.
+    /// Waits for a request for the pending pods.
     pub(super) async fn is_asked(&self) {
-        self.asked.notified().await;
+        self.requested.notified().await;
     }
 
-    /// What was asked since the last call.
-    pub(super) fn take_asked(&self) -> Vec<Asked> {
-        let mut asked = Vec::new();
-        self.change(|seen| asked = std::mem::take(&mut seen.asked));
-        asked
+    /// The requests since the last call.
+    pub(super) fn take_requests(&self) -> Vec<PendingRequest> {
+        std::mem::take(&mut self.lock().requests)
     }
 
-    /// Keeps a decision; the oldest goes.
+    /// Keeps a decision in place of the oldest one.
     pub(super) fn decided(&self, decision: Decision) {
-        self.change(|seen| {
-            if seen.decisions.len() == DECISIONS {
-                seen.decisions.pop_front();
-            }
-            seen.decisions.push_back(decision);
-        });
+        let mut state = self.lock();
+        // A bound, because every attempt adds a decision.
+        if state.decisions.len() == DECISIONS {
+            state.decisions.pop_front();
+        }
+        state.decisions.push_back(decision);
     }
 
-    /// Which pods wait, as JSON. With `pod=NAMESPACE/NAME` in the query only that one, and what would help it.
-    pub async fn pending(&self, query: &str) -> String {
+    /// The pending pods as JSON. With `pod=NAMESPACE/NAME` in the query, only that one with suggestions for it.
+    pub(crate) async fn pending(&self, query: &str) -> String {
         let (reply, answer) = oneshot::channel();
         let pod = pod_in(query).and_then(|pod| pod.split_once('/'));
         let pod = pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
-        self.change(|seen| seen.asked.push(Asked { pod, reply }));
-        self.asked.notify_one();
-        // A scheduler that ends answers no more.
+        self.lock().requests.push(PendingRequest { pod, reply });
+        self.requested.notify_one();
+        // An engine that has ended drops the request.
         let pending = answer.await.unwrap_or_default();
         serde_json::to_string(&pending).unwrap_or_default()
     }
 
-    /// The last decisions, as JSON; the newest last. With `pod=NAMESPACE/NAME` in the query only those about that pod.
-    pub fn decisions(&self, query: &str) -> String {
+    /// The last decisions as JSON, the newest last. With `pod=NAMESPACE/NAME` in the query, only those about that pod.
+    pub(crate) fn decisions(&self, query: &str) -> String {
         let pod = pod_in(query);
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.lock();
         let wanted = |decision: &&Decision| pod.is_none_or(|pod| decision.pod == pod);
-        let decisions: Vec<&Decision> = seen.decisions.iter().filter(wanted).collect();
+        let decisions: Vec<&Decision> = state.decisions.iter().filter(wanted).collect();
         serde_json::to_string(&decisions).unwrap_or_default()
     }
 }
 
+/// The present moment by both clocks of the engine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// Wall-clock time.
+    pub(super) now: Timestamp,
+    /// Time of the queue.
+    pub(super) monotonic: Timestamp,
+}
+
 impl Pending {
-    /// What a queue holds, whose own clock is `steady`; perhaps only this pod.
+    /// The pods of a queue, or only the pod of this namespace and name.
     pub(super) fn of(
         queue: &SchedulingQueue,
-        (now, steady): (Timestamp, Timestamp),
+        times: Times,
         pod: Option<&(String, String)>,
     ) -> Self {
+        let Times { now, monotonic } = times;
+        // Readers compare the time with theirs, so that it must be of the wall clock.
         let wall = |since: Timestamp| {
-            let waited = steady.duration_since(since);
+            let waited = monotonic.duration_since(since);
             now.checked_sub(waited).unwrap_or(since)
         };
         let pools = [
@@ -188,22 +190,22 @@ impl Pending {
             let keys = queue.pods_in(pool).into_iter();
             keys.map(move |key| (key, name))
         });
-        let wanted = |own: &wire::Metadata| {
+        let wanted = |metadata: &wire::Metadata| {
             pod.is_none_or(|(namespace, name)| {
-                own.namespace_or_default() == namespace && own.name == *name
+                metadata.namespace_or_default() == namespace && metadata.name == *name
             })
         };
         let pods = all.filter_map(|(key, pool)| {
             let pod = queue.pod(&key).filter(|pod| wanted(&pod.metadata))?;
             let waits = queue.queued_pod(&key)?;
-            Some(Waiting {
+            Some(PendingPod {
                 pod: name(pod),
                 pool,
                 since: wall(waits.since),
                 attempts: waits.attempts,
                 plugins: waits.rejectors.iter().map(PluginName::as_str).collect(),
                 wakes: wakes(waits.rejectors),
-                message: told(pod),
+                message: last_message(pod),
                 nominated: queue.nominated_node(&key).map(|node| node.to_string()),
             })
         });
@@ -220,12 +222,12 @@ fn as_list<S: Serializer>(shared: &Arc<[RejectedNodes]>, serializer: S) -> Resul
     shared[..].serialize(serializer)
 }
 
-/// The pod that a query names.
+/// The value of `pod` in a query.
 fn pod_in(query: &str) -> Option<&str> {
     query.split('&').find_map(|part| part.strip_prefix("pod="))
 }
 
-/// The events that have a pod tried again that these plugins rejected.
+/// The events after which a pod that these plugins rejected is tried again.
 fn wakes(rejectors: PluginSet) -> Vec<&'static str> {
     let events = waking_events(rejectors).into_iter();
     events.map(|(event, _)| event).collect()
@@ -240,9 +242,10 @@ pub(super) fn name(pod: &wire::Pod) -> String {
     )
 }
 
-/// What the pod's condition says.
-fn told(pod: &wire::Pod) -> String {
+/// The message of the pod's condition `PodScheduled=False`.
+fn last_message(pod: &wire::Pod) -> String {
     let mut conditions = pod.status.conditions.iter();
-    let told = conditions.find(|own| own.kind == "PodScheduled" && own.status == "False");
-    told.map_or(String::new(), |own| own.message.clone())
+    conditions
+        .find(|condition| condition.kind == "PodScheduled" && condition.status == "False")
+        .map_or(String::new(), |condition| condition.message.clone())
 }

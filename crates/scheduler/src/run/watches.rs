@@ -1,6 +1,6 @@
-//! Follows everything that a scheduler decides by, and reports each change with the state before it.
+//! Follows every kind of object that scheduling depends on, and reports each change with the state before it.
 
-use super::kept::{Object, Texts, key};
+use super::watch_cache::{Interner, Object, key};
 use evictd_batch::conf::Conf;
 use evictd_batch::wire::{PodGroup, Queue, Workload};
 use evictd_cluster_client::{
@@ -10,21 +10,18 @@ use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
 use std::sync::Arc;
 
-/// What the watches tell.
 #[derive(Debug)]
-pub enum News {
-    /// Something appeared, changed or went.
-    Event(Event),
-    /// The same of jobs' objects, and of how sessions go.
+pub(crate) enum WatchEvent {
+    /// An object of the scheduler was added, updated or deleted.
+    Cluster(Event),
+    /// The same for an object of batch sessions, or for their configuration.
     Batch(BatchChange),
-    /// One more kind is known completely.
+    /// One more kind is listed completely.
     Listed,
 }
 
-/// A change of what batch sessions go by.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "they are the kinds of the API")]
-pub enum BatchChange {
+pub(crate) enum BatchChange {
     Group(Delta<PodGroup>),
     Queue(Delta<Queue>),
     PriorityClass(Delta<wire::PriorityClass>),
@@ -32,21 +29,22 @@ pub enum BatchChange {
     Conf(Box<Conf>),
 }
 
-/// How many kinds are followed, and have to be known before the first decision.
-pub const KINDS: usize = 19;
+/// How many kinds are followed. All are listed before the first attempt.
+pub(crate) const KINDS: usize = 19;
 
-/// Where groups of pods are. A server older than Kubernetes 1.37 has none.
+/// The pod groups of Kubernetes. A server older than 1.37 has none.
 pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
 
-/// What such groups are made from.
+/// The workloads that pod groups are made from.
 const WORKLOADS: &str = "/apis/scheduling.k8s.io/v1beta1/workloads";
 
-/// How many kinds more are followed for batch sessions.
+/// How many further kinds are followed for batch sessions.
 pub(super) const BATCH_KINDS: usize = 4;
 
-/// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver. `ended`: whether pods
+/// Begins to follow every kind. Must be called inside the runtime. The tasks end with the receiver. `ended`: whether pods
 /// are followed after their end, too.
-pub fn start(follow: Start<'_>, ended: bool) {
+pub(crate) fn start(follow: Reflectors<'_>, ended: bool) {
+    // The server leaves out ended pods, which may be most of a cluster's.
     let living = "status.phase!=Succeeded,status.phase!=Failed";
     let living = if ended { "" } else { living };
     follow.kind("/api/v1/nodes", "", |delta| {
@@ -104,99 +102,101 @@ pub fn start(follow: Start<'_>, ended: bool) {
     });
 }
 
-/// Begins to follow what batch sessions go by.
-pub(super) fn start_batch(follow: Start<'_>) {
+/// Begins to follow the kinds of batch sessions.
+pub(super) fn start_batch(follow: Reflectors<'_>) {
     follow.from(
         "/apis/scheduling.volcano.sh/v1beta1/podgroups",
         "",
         false,
-        |delta| News::Batch(BatchChange::Group(delta)),
+        |delta| WatchEvent::Batch(BatchChange::Group(delta)),
     );
     follow.from(
         "/apis/scheduling.volcano.sh/v1beta1/queues",
         "",
         false,
-        |delta| News::Batch(BatchChange::Queue(delta)),
+        |delta| WatchEvent::Batch(BatchChange::Queue(delta)),
     );
     follow.from(
         "/apis/scheduling.k8s.io/v1/priorityclasses",
         "",
         false,
-        |delta| News::Batch(BatchChange::PriorityClass(delta)),
+        |delta| WatchEvent::Batch(BatchChange::PriorityClass(delta)),
     );
     follow.from(WORKLOADS, "", false, |delta| {
-        News::Batch(BatchChange::Workload(delta))
+        WatchEvent::Batch(BatchChange::Workload(delta))
     });
 }
 
-/// Begins to follow the pods that have failed, the evicted ones among them. Nobody waits until they are known.
-pub(super) fn start_failed(follow: Start<'_>) {
+/// Begins to follow the failed pods, which include the evicted ones. No attempt waits until they are listed.
+pub(super) fn start_failed(follow: Reflectors<'_>) {
     let failed = "status.phase=Failed";
     follow.from("/api/v1/pods", failed, true, |delta| {
-        News::Event(Event::FailedPod(delta))
+        WatchEvent::Cluster(Event::FailedPod(delta))
     });
 }
 
-/// What all watches share.
+/// Starts a reflector for each kind.
 #[derive(Clone, Copy)]
-pub struct Start<'a> {
-    /// The API server.
-    pub access: &'a Access,
+pub(crate) struct Reflectors<'a> {
+    pub(crate) access: &'a Access,
     /// Where changes are reported.
-    pub news: &'a NewsSender<News>,
-    /// How the watches are, and what they may keep.
-    pub watches: &'a Watches,
+    pub(crate) events: &'a NewsSender<WatchEvent>,
+    /// Their health, and the budget for large objects.
+    pub(crate) watches: &'a Watches,
 }
 
-impl Start<'_> {
+impl Reflectors<'_> {
     fn kind<T: Object>(&self, path: &'static str, fields: &str, event: fn(Delta<T>) -> Event) {
-        self.from(path, fields, false, move |delta| News::Event(event(delta)));
+        self.from(path, fields, false, move |delta| {
+            WatchEvent::Cluster(event(delta))
+        });
     }
 
-    /// `listed`: whether it is taken for known completely from the beginning.
+    /// `listed`: whether the kind counts as listed from the beginning.
     fn from<T: Object>(
         &self,
         path: &'static str,
         fields: &str,
         listed: bool,
-        told: impl Fn(Delta<T>) -> News + Send + 'static,
+        event_of: impl Fn(Delta<T>) -> WatchEvent + Send + 'static,
     ) {
         let kind = Kind {
-            texts: Texts::default(),
+            interner: Interner::default(),
             listed,
-            told: Box::new(told),
-            news: self.news.clone(),
+            event_of: Box::new(event_of),
+            events: self.events.clone(),
         };
         let reflector = Reflector::new(path, kind, self.watches.budget());
         let (access, watches) = (self.access.clone(), self.watches.clone());
-        let (news, fields) = (self.news.clone(), fields.to_owned());
+        let (events, fields) = (self.events.clone(), fields.to_owned());
         tokio::spawn(async move {
             tokio::select! {
-                () = news.closed() => {}
+                // The receiver is dropped when the scheduler ends.
+                () = events.closed() => {}
                 () = reflector.run(fields, access, &watches, Retry::soon()) => {}
             }
         });
     }
 }
 
-/// Passes each change of one kind on.
+/// The store of one kind. It reports each change.
 struct Kind<T: Object> {
-    texts: Texts,
+    interner: Interner,
     listed: bool,
-    told: Box<dyn Fn(Delta<T>) -> News + Send>,
-    news: NewsSender<News>,
+    event_of: Box<dyn Fn(Delta<T>) -> WatchEvent + Send>,
+    events: NewsSender<WatchEvent>,
 }
 
 impl<T: Object> Kind<T> {
-    fn tell(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
-        self.news.send((self.told)(Delta { old, new }));
+    fn report(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
+        self.events.send((self.event_of)(Delta { old, new }));
     }
 }
 
 impl<T: Object> Store for Kind<T> {
     type Object = T;
     type Kept = T::Kept;
-    type Table = T::Known;
+    type Table = T::Table;
 
     fn key(object: &T) -> Key<'_> {
         key(object.metadata())
@@ -219,7 +219,7 @@ impl<T: Object> Store for Kind<T> {
     }
 
     fn tidy(&mut self, object: &mut T) {
-        object.tidy(&mut self.texts);
+        object.prune(&mut self.interner);
     }
 
     fn size(object: &T, bytes: usize) -> usize {
@@ -228,33 +228,34 @@ impl<T: Object> Store for Kind<T> {
 
     fn applied(&mut self, old: Option<T::Kept>, mut new: T) -> T::Kept {
         if let Some(old) = &old {
-            new.succeed(old);
+            new.share_with(old);
         }
         let new = Arc::new(new);
-        let kept = T::keep(&new, &mut self.texts);
-        self.tell(old.map(|old| T::restore(&old)), Some(new));
+        let kept = T::compact(&new, &mut self.interner);
+        self.report(old.map(|old| T::restore(&old)), Some(new));
         kept
     }
 
-    /// As it was last seen: a pod that has ended is reported as deleted, and its last state holds no place.
+    /// Reports the state before the deletion. A pod that has ended is also reported as deleted, and in its last state it holds
+    /// no room that the scheduler could free.
     fn gone(&mut self, old: T::Kept, _last: Option<T>) {
-        self.tell(Some(T::restore(&old)), None);
+        self.report(Some(T::restore(&old)), None);
     }
 
     fn unreadable(&mut self, old: Option<&T::Kept>, object: &Unreadable) -> Option<T::Kept> {
         let new = Arc::new(T::unreadable(old, object)?);
-        let kept = T::keep(&new, &mut self.texts);
-        self.tell(old.map(T::restore), Some(new));
+        let kept = T::compact(&new, &mut self.interner);
+        self.report(old.map(T::restore), Some(new));
         Some(kept)
     }
 
     fn up_to_date(&mut self) {
         if !std::mem::replace(&mut self.listed, true) {
-            self.news.send(News::Listed);
+            self.events.send(WatchEvent::Listed);
         }
     }
 
     fn room(&mut self) -> impl Future<Output = ()> + Send {
-        self.news.room()
+        self.events.room()
     }
 }

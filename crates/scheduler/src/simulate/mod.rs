@@ -1,5 +1,5 @@
-//! What a simulation led to, for people; and the question whether pods fit, as a simulation.
+//! The pages of simulations, and the input of one from a dump.
 
-pub(crate) mod question;
 pub(crate) mod sequence;
 pub(crate) mod timeline;
+pub(crate) mod what_if;

@@ -1,4 +1,4 @@
-//! Pods that were placed one after the other, for people.
+//! The page of a sequence of pods, and the comparison of two.
 
 use evictd_command::{Colour, Column, Table, View};
 use evictd_scheduling::simulation::{NodeUse, PreemptedPod, SequenceOutcome};
@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 /// The most pods that are named together.
 const NAMED: usize = 3;
 
-/// Two runs of the same pods.
+/// The same pods with two configurations.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
-    /// With the first configuration.
-    pub(crate) own: SequenceOutcome,
-    /// With the other.
+    #[serde(rename = "own")]
+    pub(crate) first: SequenceOutcome,
     pub(crate) other: SequenceOutcome,
 }
 
-/// The whole page: how many were placed, where, and why the others were not.
+/// The number of scheduled pods, their nodes, and why the others are unschedulable.
 pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
     let (placed, left) = (outcome.placed.len(), outcome.unschedulable.len());
     let gated = outcome.gated.len();
@@ -33,10 +32,10 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
         count => format!(" after {count} preemptions"),
     };
     let head = match placed {
-        1 => "1 pod was placed".to_owned(),
-        placed => format!("{placed} pods were placed"),
+        1 => "1 pod was scheduled".to_owned(),
+        placed => format!("{placed} pods were scheduled"),
     };
-    let head = format!("{head}{at_a_cost}, {left} fit nowhere{gated}");
+    let head = format!("{head}{at_a_cost}, {left} are unschedulable{gated}");
     let mut parts = vec![view.paint(colour, &view.sentence(&format!("{head}.")))];
     if placed > 0 {
         parts.push(nodes(outcome, view));
@@ -53,18 +52,18 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
     parts.join("\n\n")
 }
 
-/// The nodes that got pods.
+/// The nodes with new pods.
 fn nodes(outcome: &SequenceOutcome, view: View) -> String {
     let mut new: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (pod, node) in &outcome.placed {
         new.entry(node).or_default().push(pod);
     }
-    let rows = outcome.nodes.iter().filter_map(|own| {
-        let pods = new.get(own.name.as_str())?;
-        let (cpu, memory) = (percent(own.cpu), percent(own.memory));
-        let all = own.pods.to_string();
+    let rows = outcome.nodes.iter().filter_map(|node| {
+        let pods = new.get(node.name.as_str())?;
+        let (cpu, memory) = (percent(node.cpu), percent(node.memory));
+        let all = node.pods.to_string();
         Some(vec![
-            own.name.clone(),
+            node.name.clone(),
             pods.len().to_string(),
             all,
             cpu,
@@ -78,12 +77,12 @@ fn nodes(outcome: &SequenceOutcome, view: View) -> String {
         Column::figure("PODS", 2),
         Column::figure("CPU", 4),
         Column::figure("MEMORY", 3),
-        Column::sentence("WHICH", 1),
+        Column::sentence("NEW PODS", 1),
     ];
     Table::new(columns, rows).shown(view)
 }
 
-/// What those are told that fit nowhere.
+/// The messages of unschedulable pods.
 fn reasons(outcome: &SequenceOutcome, view: View) -> String {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (pod, message) in &outcome.unschedulable {
@@ -94,13 +93,13 @@ fn reasons(outcome: &SequenceOutcome, view: View) -> String {
         .map(|(message, pods)| vec![pods.len().to_string(), (*message).to_owned(), some(pods)]);
     let columns = [
         Column::figure("PODS", 2),
-        Column::sentence("ARE TOLD", 3),
-        Column::sentence("WHICH", 1),
+        Column::sentence("MESSAGE", 3),
+        Column::sentence("NAMES", 1),
     ];
     Table::new(columns, rows).shown(view)
 }
 
-/// The pods that gave way.
+/// The preempted pods with their node and preemptor.
 fn preempted(outcome: &SequenceOutcome, view: View) -> String {
     let rows = outcome.preempted.iter().map(|preempted| {
         let budgets = match (preempted.budgets.join(", "), preempted.violates) {
@@ -125,7 +124,7 @@ fn preempted(outcome: &SequenceOutcome, view: View) -> String {
     Table::new(columns, rows).shown(view)
 }
 
-/// Why pods are not tried yet.
+/// The gated pods by reason.
 fn gates(outcome: &SequenceOutcome, view: View) -> String {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (pod, reason) in &outcome.gates {
@@ -155,54 +154,57 @@ fn percent((used, there): (i64, i64)) -> String {
     if there <= 0 {
         return "-".to_owned();
     }
+    // A hundred times the memory of a node may exceed 64 bits.
     format!("{}%", i128::from(used) * 100 / i128::from(there))
 }
 
 /// One line for each figure, with both runs side by side.
 pub(crate) fn comparison(both: &Comparison, view: View) -> String {
-    let figures = [figures(&both.own), figures(&both.other)];
-    let [own, other] = figures;
-    let rows = own
+    let figures = [figures(&both.first), figures(&both.other)];
+    let [first, other] = figures;
+    let rows = first
         .into_iter()
         .zip(other)
-        .map(|((name, own), (_, other))| vec![name.to_owned(), own, other]);
+        .map(|((name, first), (_, other))| vec![name.to_owned(), first, other]);
     let columns = [
         Column::words("", 3),
         Column::figure("FIRST", 2),
         Column::figure("OTHER", 1),
     ];
-    let same = both.own.placed == both.other.placed;
+    let same = both.first.placed == both.other.placed;
     let moved = both
-        .own
+        .first
         .placed
         .iter()
         .filter(|(pod, node)| both.other.placed.get(*pod) != Some(*node));
-    let told = if same {
-        "Both place every pod on the same node.".to_owned()
+    let summary = if same {
+        "Both configurations schedule every pod onto the same node.".to_owned()
     } else {
         format!(
-            "{} pods go elsewhere, or nowhere, with the other configuration.",
+            "{} pods get another node, or none, with the other configuration.",
             moved.count()
         )
     };
     format!(
         "{}\n\n{}",
         Table::new(columns, rows).shown(view),
-        view.sentence(&told)
+        view.sentence(&summary)
     )
 }
 
-/// What a run is judged by.
+/// The compared figures.
 fn figures(outcome: &SequenceOutcome) -> Vec<(&'static str, String)> {
     let nodes = &outcome.nodes;
     let busy = nodes.iter().filter(|node| node.pods > 0).count();
     let sum = |of: fn(&NodeUse) -> (i64, i64)| {
         let busy = nodes.iter().filter(|node| node.pods > 0).map(of);
-        busy.fold((0, 0), |(used, there), own| (used + own.0, there + own.1))
+        busy.fold((0, 0), |(used, there), node| {
+            (used + node.0, there + node.1)
+        })
     };
     let fullest = |of: fn(&NodeUse) -> (i64, i64)| {
-        let shares = nodes.iter().map(of).filter(|own| own.1 > 0);
-        let fullest = shares.max_by_key(|own| i128::from(own.0) * 10_000 / i128::from(own.1));
+        let shares = nodes.iter().map(of).filter(|share| share.1 > 0);
+        let fullest = shares.max_by_key(|share| i128::from(share.0) * 10_000 / i128::from(share.1));
         percent(fullest.unwrap_or((0, 0)))
     };
     let largest = |of: fn(&NodeUse) -> (i64, i64)| {
@@ -215,9 +217,9 @@ fn figures(outcome: &SequenceOutcome) -> Vec<(&'static str, String)> {
     };
     let most = nodes.iter().map(|node| node.pods).max().unwrap_or(0);
     vec![
-        ("pods placed", outcome.placed.len().to_string()),
+        ("scheduled pods", outcome.placed.len().to_string()),
         (
-            "pods that fit nowhere",
+            "unschedulable pods",
             outcome.unschedulable.len().to_string(),
         ),
         ("nodes with pods", format!("{busy} of {}", nodes.len())),

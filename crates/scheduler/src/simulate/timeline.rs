@@ -1,16 +1,16 @@
-//! A timeline of events for the queue, for people.
+//! The page of a timeline of events for the queue.
 
 use evictd_command::{Column, Table, View};
 use evictd_scheduling::simulation::{Action, Outcome, Step, StepOutcome};
 
-/// A step, for the table.
-pub(crate) struct Seen {
+/// The row of a step.
+pub(crate) struct Row {
     at: String,
     action: &'static str,
     about: String,
 }
 
-impl Seen {
+impl Row {
     pub(crate) fn of(step: &Step) -> Self {
         let object = step.object.as_ref().map(ToString::to_string);
         let pods = || step.pods.join(" ");
@@ -26,10 +26,10 @@ impl Seen {
         }
     }
 
-    fn row(&self, outcome: &StepOutcome) -> Vec<String> {
+    fn cells(&self, outcome: &StepOutcome) -> Vec<String> {
         let about = match &outcome.popped {
             Some(Some(pod)) => pod.clone(),
-            Some(None) => "nobody".to_owned(),
+            Some(None) => "no pod".to_owned(),
             None => self.about.clone(),
         };
         let counts = [
@@ -47,7 +47,7 @@ impl Seen {
     }
 }
 
-pub(crate) fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {
+pub(crate) fn page(outcome: &Outcome, steps: &[Row], view: View) -> String {
     let columns = [
         Column::figure("AT", 4),
         Column::words("STEP", 6),
@@ -58,19 +58,19 @@ pub(crate) fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {
         Column::figure("GATED", 1),
         Column::figure("FLYING", 2),
     ];
-    let rows = seen.iter().zip(&outcome.steps);
-    let steps = Table::new(columns, rows.map(|(seen, outcome)| seen.row(outcome)));
+    let rows = steps.iter().zip(&outcome.steps);
+    let steps = Table::new(columns, rows.map(|(step, outcome)| step.cells(outcome)));
     let mut parts = vec![steps.shown(view)];
     if outcome.pods.is_empty() {
-        parts.push("No pod waits at the end.".to_owned());
+        parts.push("No pod is pending at the end.".to_owned());
     } else {
-        parts.push(waiting(outcome, view));
+        parts.push(pending(outcome, view));
     }
     parts.join("\n\n")
 }
 
-/// The pods that wait at the end.
-fn waiting(outcome: &Outcome, view: View) -> String {
+/// The pods that are pending at the end.
+fn pending(outcome: &Outcome, view: View) -> String {
     let nothing = StepOutcome::default();
     let last = outcome.steps.last().unwrap_or(&nothing);
     let pools = [
@@ -89,10 +89,10 @@ fn waiting(outcome: &Outcome, view: View) -> String {
         })
     });
     let columns = [
-        Column::name("WAITS AT THE END", 4),
-        Column::words("IN", 3),
+        Column::name("PENDING AT THE END", 4),
+        Column::words("QUEUE", 3),
         Column::figure("ATTEMPTS", 1),
-        Column::sentence("KEPT OUT LAST BY", 2),
+        Column::sentence("REJECTED BY", 2),
     ];
     Table::new(columns, rows).shown(view)
 }

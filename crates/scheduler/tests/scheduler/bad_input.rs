@@ -1,4 +1,4 @@
-//! Whatever is wrong with the input is told with its object and key, or what is assumed instead; nothing panics.
+//! Mistakes in the input are reported with object and key, or with the assumption about them. Nothing panics.
 
 use crate::cluster::{cluster, list, node, pending, pod};
 use crate::{plan, run, scheduler};
@@ -13,23 +13,26 @@ fn with(extra: &[Value]) -> std::process::Output {
 
 /// The cluster with `extra` is refused with this on stderr.
 #[track_caller]
-fn refused(extra: &[Value], told: &str) {
+fn refused(extra: &[Value], message: &str) {
     let output = with(extra);
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains(told), "{told:?} is not in\n{text}");
+    assert!(text.contains(message), "{message:?} is not in\n{text}");
 }
 
-/// The cluster with `extra` is planned for as without it, and this is said.
+/// The plan of the cluster with `extra` is the same as without it, with this warning.
 #[track_caller]
-fn assumed(extra: &[Value], told: &str) {
+fn assumed(extra: &[Value], message: &str) {
     let output = with(extra);
     let answer = answer(&output);
     assert_eq!(answer["chosen"]["victims"], json!(["shop/cheap"]));
     let text = stderr(&output);
-    assert!(text.contains(told), "{told:?} is not in\n{text}");
+    assert!(text.contains(message), "{message:?} is not in\n{text}");
     let warnings = answer["warnings"].to_string();
-    assert!(warnings.contains(told), "{told:?} is not in {warnings}");
+    assert!(
+        warnings.contains(message),
+        "{message:?} is not in {warnings}"
+    );
 }
 
 fn budget(name: &str, change: impl FnOnce(&mut Value)) -> Value {
@@ -52,7 +55,7 @@ fn pods_on_unknown_nodes_are_left_out() {
 }
 
 #[test]
-fn nominations_that_no_scheduler_has_made_keep_no_room() {
+fn nominations_without_a_pod_scheduled_condition_reserve_nothing() {
     let mut coming = pod("coming", "", 1_000_000);
     coming["status"]["nominatedNodeName"] = json!("one");
     assumed(
@@ -62,7 +65,7 @@ fn nominations_that_no_scheduler_has_made_keep_no_room() {
 }
 
 #[test]
-fn the_same_assumption_is_said_once() {
+fn an_assumption_is_reported_once_for_all_objects() {
     let strays: Vec<Value> = (0..9)
         .map(|index| pod(&format!("stray-{index}"), "two", 0))
         .collect();
@@ -89,7 +92,7 @@ fn negative_amounts_are_mistakes() {
 }
 
 #[test]
-fn absurd_amounts_are_doubted() {
+fn amounts_beyond_2_to_the_53_are_reported_as_an_assumption() {
     let mut vast = node("vast");
     vast["status"]["allocatable"] = json!({ "cpu": "1", "memory": "9E", "pods": "1" });
     assumed(
@@ -99,7 +102,7 @@ fn absurd_amounts_are_doubted() {
 }
 
 #[test]
-fn of_objects_of_one_name_the_first_counts_and_no_uid_is_there_twice() {
+fn the_first_of_objects_with_the_same_name_counts_and_a_repeated_uid_is_a_mistake() {
     let mut twin = pod("twin", "one", 0);
     twin["metadata"]["uid"] = json!("uid-of-dear");
     refused(
@@ -121,18 +124,20 @@ fn of_objects_of_one_name_the_first_counts_and_no_uid_is_there_twice() {
 }
 
 #[test]
-fn budgets_that_say_too_much_or_too_little() {
-    let both = budget("both", |own| own["spec"]["maxUnavailable"] = json!("10%"));
+fn budgets_with_contradicting_or_missing_fields_are_reported() {
+    let both = budget("both", |budget| {
+        budget["spec"]["maxUnavailable"] = json!("10%")
+    });
     assumed(
         &[both],
         "status.disruptionsAllowed is used as it is: PodDisruptionBudget shop/both",
     );
-    let silent = budget("silent", |own| own["status"] = json!(null));
+    let silent = budget("silent", |budget| budget["status"] = json!(null));
     assumed(
         &[silent],
         "budgets without status.disruptionsAllowed allow no disruption: PodDisruptionBudget shop/silent",
     );
-    let empty = budget("empty", |own| own["spec"]["selector"] = json!({}));
+    let empty = budget("empty", |budget| budget["spec"]["selector"] = json!({}));
     assumed(
         &[empty],
         "budgets with an empty spec.selector cover no pod where preemption asks: PodDisruptionBudget shop/empty",
@@ -140,10 +145,10 @@ fn budgets_that_say_too_much_or_too_little() {
 }
 
 #[test]
-fn selectors_that_make_no_sense_are_mistakes() {
+fn invalid_selectors_are_mistakes() {
     let odd =
         json!({ "matchExpressions": [{ "key": "app", "operator": "Like", "values": ["x"] }] });
-    let budget = budget("odd", |own| own["spec"]["selector"] = odd.clone());
+    let budget = budget("odd", |budget| budget["spec"]["selector"] = odd.clone());
     refused(
         &[budget],
         "PodDisruptionBudget shop/odd: spec.selector: \"app\": operator \"Like\" is not known here",
@@ -176,7 +181,7 @@ fn missing_status_is_assumed() {
 }
 
 #[test]
-fn unknown_kinds_are_passed_over_with_one_line() {
+fn unknown_kinds_are_ignored_with_one_warning() {
     let secret =
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "a" }, "data": 5 });
     let other =
@@ -188,7 +193,7 @@ fn unknown_kinds_are_passed_over_with_one_line() {
 }
 
 #[test]
-fn lists_in_all_forms() {
+fn lists_of_all_forms_are_read() {
     let items = cluster();
     let typed = |kind: &str, items: &[Value]| {
         let items: Vec<Value> = items
@@ -205,7 +210,7 @@ fn lists_in_all_forms() {
         typed("NodeList", &items[..1]),
         typed("PodList", &items[1..]),
     );
-    // With its keys in the order of the alphabet, a list tells its kind last.
+    // If keys are sorted, the kind of a list follows its items.
     let late = |list: &Value| format!("{{\"items\":{},\"kind\":{}}}", list["items"], list["kind"]);
     let lines: Vec<String> = items.iter().map(Value::to_string).collect();
     let documents: Vec<String> = items
@@ -237,7 +242,7 @@ fn lists_in_all_forms() {
 }
 
 #[test]
-fn what_is_no_dump() {
+fn files_without_kubernetes_objects_are_refused() {
     let whole = list(&cluster());
     let table = [
         (String::new(), "standard input: is empty"),
@@ -264,7 +269,7 @@ fn what_is_no_dump() {
         ),
         (
             r#"{"kind":"List","items":[]}"#.to_owned(),
-            "standard input: holds no Node; what is needed is what",
+            "standard input: holds no Node; needed is the output of",
         ),
         (
             r#"{"kind":"PodList","items":[{"spec":{}}]}"#.to_owned(),
@@ -272,7 +277,7 @@ fn what_is_no_dump() {
         ),
         (
             r#"{"kind":"Secret","metadata":{"name":"a"}}"#.to_owned(),
-            "holds no Node; what is needed is what `kubectl",
+            "holds no Node; needed is the output of `kubectl",
         ),
         (
             "{\"kind\":\"List\",\n  items}".to_owned(),
@@ -291,18 +296,21 @@ fn what_is_no_dump() {
         ("a: [1".to_owned(), "standard input:1:"),
         ("\u{1}\u{2}".to_owned(), "standard input:1:"),
     ];
-    for (text, told) in table {
+    for (text, expected) in table {
         let output = plan(&text, &pending(10), &[]);
         let found = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{text}\n{found}");
-        assert!(found.contains(told), "{text}: {told:?} is not in\n{found}");
+        assert!(
+            found.contains(expected),
+            "{text}: {expected:?} is not in\n{found}"
+        );
     }
     let output = plan(b"a: \xff", &pending(10), &[]);
     assert!(stderr(&output).contains("standard input:1: is not UTF-8 text"));
 }
 
 #[test]
-fn every_mistake_with_its_place_its_object_and_its_key() {
+fn every_mistake_is_reported_with_its_place_object_and_key() {
     let text = r#"{"kind": "List", "items": [
   {"kind": "Pod", "metadata": {"name": "bad", "namespace": "shop"},
    "spec": {"priority": "high", "containers": [
@@ -340,7 +348,7 @@ fn the_search_for_mistakes_ends_at_a_hundred() {
 }
 
 #[test]
-fn what_has_no_end_is_not_read_for_ever() {
+fn endless_input_is_not_read_to_its_end() {
     let blank = vec![b' '; 65 << 20];
     let output = run(blank, &["--pod", "shop/pending"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
@@ -348,7 +356,7 @@ fn what_has_no_end_is_not_read_for_ever() {
     let output = run(zeros, &["--pod", "shop/pending"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("standard input:1: is not UTF-8 text"));
-    // The mistakes alone would fill the memory, or nothing would ever be said.
+    // Otherwise the mistakes would fill the memory, or the command would never end.
     let output = run("{}".repeat(1 << 20), &["--pod", "shop/pending"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).ends_with("there may be more mistakes\n"));
@@ -365,7 +373,7 @@ fn what_has_no_end_is_not_read_for_ever() {
 }
 
 #[test]
-fn pods_of_a_profile_cannot_be_those_of_batch_sessions() {
+fn a_profile_cannot_have_the_scheduler_name_of_batch_sessions() {
     let mut command = scheduler();
     command.args(["run", "--batch-conf", "/dev/null"]);
     command.args(["--batch-scheduler-name", "default-scheduler"]);

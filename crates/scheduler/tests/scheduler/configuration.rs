@@ -27,7 +27,7 @@ fn write(directory: &TempDir, config: &str, more: &[&str]) -> (Output, String) {
 const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
 #[test]
-fn s5_073_the_configuration_in_force_is_written_and_read_again() {
+fn s5_073_the_effective_configuration_is_written_and_read_again() {
     let directory = TempDir::new().unwrap();
     let config = format!(
         "{HEAD}podMaxBackoffSeconds: 30\nprofiles:\n- plugins:\n    score:\n      disabled: [{{name: '*'}}]\n"
@@ -50,19 +50,19 @@ fn s5_073_the_configuration_in_force_is_written_and_read_again() {
 }
 
 #[track_caller]
-fn refused(config: &str, told: &[&str]) {
+fn refused(config: &str, lines: &[&str]) {
     let directory = TempDir::new().unwrap();
     let (output, written) = write(&directory, config, &[]);
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert_eq!(written, "");
-    for told in told {
-        assert!(text.contains(told), "{told:?} is not in\n{text}");
+    for line in lines {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
 }
 
 #[test]
-fn s5_074_each_mistake_is_told_with_its_place() {
+fn s5_074_each_mistake_is_reported_with_its_place() {
     refused(
         &format!("{HEAD}parallelism: many\npodMaxBackofSeconds: 3\n"),
         &[
@@ -83,7 +83,7 @@ fn s5_074_each_mistake_is_told_with_its_place() {
 }
 
 #[test]
-fn s5_074_another_version_is_told_before_its_fields() {
+fn s5_074_another_version_is_reported_and_its_fields_are_not() {
     refused(
         "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\nalgorithmSource: {}\n",
         &[

@@ -1,4 +1,4 @@
-//! The reader of dumps, at sizes and in pieces that a pipe does not give at will.
+//! The reader of dumps with large inputs and with pieces of chosen sizes.
 
 use evictd_scheduler::dump::{Loaded, Source, load};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn node(name: &str, notes: &str) -> Value {
     })
 }
 
-/// Gives away so many bytes at a time.
+/// Returns at most this many bytes at a time.
 struct Drip<'t>(&'t [u8], usize);
 
 impl Read for Drip<'_> {
@@ -27,7 +27,7 @@ impl Read for Drip<'_> {
 }
 
 #[test]
-fn any_pieces_make_the_same_cluster() {
+fn a_dump_in_pieces_of_any_size_makes_the_same_cluster() {
     // Strings that look like structure, escapes at every offset, and an object larger than what is read at once.
     let odd = r#"}]{["\\"#;
     let nodes = [
@@ -61,7 +61,7 @@ fn places_are_those_of_the_whole_text() {
 }
 
 #[test]
-fn an_object_that_never_ends_is_given_up() {
+fn an_object_without_an_end_is_a_mistake() {
     let endless = br#"{"kind":"Node","metadata":{"name":""#.chain(io::repeat(b'x'));
     let error = read(endless).unwrap_err();
     assert!(
@@ -71,7 +71,7 @@ fn an_object_that_never_ends_is_given_up() {
 }
 
 #[test]
-fn a_source_that_breaks_off_is_told() {
+fn a_read_error_is_reported() {
     struct Broken;
     impl Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -1,4 +1,4 @@
-//! `evictd-scheduler explain` as people read it.
+//! The pages of `evictd-scheduler explain`.
 
 use crate::{cluster, scheduler};
 use evictd_testkit::objects;
@@ -30,7 +30,7 @@ fn pod(cpu: &str) -> Value {
 }
 
 #[test]
-fn a_page_says_where_a_pod_goes_and_what_decided() {
+fn the_page_shows_the_chosen_node_and_the_deciding_scores() {
     let output = explain(
         &[node("one", "2"), node("two", "4"), node("small", "500m")],
         &pod("1"),
@@ -38,7 +38,9 @@ fn a_page_says_where_a_pod_goes_and_what_decided() {
     );
     let page = String::from_utf8(output.stdout).unwrap();
     assert!(
-        page.starts_with("default/new goes to two: the best of 2 nodes that it fits on."),
+        page.starts_with(
+            "default/new would be assigned to two: the best of 2 nodes that it fits on."
+        ),
         "{page}"
     );
     assert!(page.contains("NodeResourcesFit"), "{page}");
@@ -50,19 +52,19 @@ fn a_page_says_where_a_pod_goes_and_what_decided() {
 }
 
 #[test]
-fn what_is_in_the_way_is_told_in_figures_with_the_events_that_help() {
+fn obstacles_are_shown_with_amounts_and_with_the_events_that_wake_the_pod() {
     let nodes = [node("one", "2"), node("two", "4")];
-    let own = answer(&explain(&nodes, &pod("6"), &["-o", "json"]));
+    let result = answer(&explain(&nodes, &pod("6"), &["-o", "json"]));
     assert_eq!(
-        own["obstacles"],
+        result["obstacles"],
         json!({ "one": "insufficient cpu by 4", "two": "insufficient cpu by 2" })
     );
     assert_eq!(
-        own["wakes"]["NodeUpdateNodeAllocatable"],
+        result["wakes"]["NodeUpdateNodeAllocatable"],
         json!(["NodeResourcesFit"])
     );
     assert_eq!(
-        own["remedies"],
+        result["remedies"],
         json!({ "one": [["4 more cpu"]], "two": [["2 more cpu"]] })
     );
     let page = String::from_utf8(explain(&nodes, &pod("6"), &[]).stdout).unwrap();
@@ -75,19 +77,19 @@ fn what_is_in_the_way_is_told_in_figures_with_the_events_that_help() {
 }
 
 #[test]
-fn a_profile_that_nobody_has_is_told_with_those_that_there_are() {
+fn an_unknown_profile_is_reported_with_the_known_ones() {
     let mut other = pod("1");
     other["spec"]["schedulerName"] = json!("other");
     let output = explain(&[node("one", "2")], &other, &[]);
-    let told = program::refusal(&output, 2);
+    let error = program::refusal(&output, 2);
     assert!(
-        told.contains("no profile is named \"other\"; there is default-scheduler"),
-        "{told}"
+        error.contains("no profile is named \"other\"; there is default-scheduler"),
+        "{error}"
     );
 }
 
 #[test]
-fn a_pod_that_claims_devices_goes_where_they_are() {
+fn a_pod_with_a_resource_claim_gets_a_node_with_the_devices() {
     let mut pod = pod("1");
     pod["spec"]["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "one-gpu" }]);
     let api = "resource.k8s.io/v1";
@@ -103,25 +105,25 @@ fn a_pod_that_claims_devices_goes_where_they_are() {
     let nodes = [node("one", "8"), node("two", "2"), node("three", "2")];
     let objects = [class, slice("one", 16), slice("two", 40), claim];
     let cluster = [&nodes[..], &objects[..]].concat();
-    let own = answer(&explain(&cluster, &pod, &["-o", "json"]));
-    assert_eq!(own["chosen"], "two", "{own}");
+    let result = answer(&explain(&cluster, &pod, &["-o", "json"]));
+    assert_eq!(result["chosen"], "two", "{result}");
     for name in ["one", "three"] {
         let reasons = json!(["cannot allocate all claims"]);
-        assert_eq!(own["filterStatus"][name]["reasons"], reasons, "{own}");
+        assert_eq!(result["filterStatus"][name]["reasons"], reasons, "{result}");
     }
-    // Without the claim it can be nowhere.
-    let own = answer(&explain(&nodes, &pod, &["-o", "json"]));
-    let message = own["message"].as_str().unwrap();
+    // Without the claim object no node fits.
+    let result = answer(&explain(&nodes, &pod, &["-o", "json"]));
+    let message = result["message"].as_str().unwrap();
     assert!(
         message.contains("could not find ResourceClaim \"default/one-gpu\""),
-        "{own}"
+        "{result}"
     );
 }
 
 /// Case `31c`: the node has granted one core of the thirteen, so three are free. While a resize may still be granted, nothing
 /// is free. At container level it is the same.
 #[test]
-fn s4_040_room_that_an_infeasible_resize_asked_for_is_free() {
+fn s4_040_the_room_of_an_infeasible_resize_is_free() {
     let status = |reason: &str| {
         json!({ "name": "c", "phase": "Running", "allocatedResources": { "cpu": "1" },
             "resources": { "requests": { "cpu": "1" } },
@@ -153,9 +155,9 @@ fn s4_040_room_that_an_infeasible_resize_asked_for_is_free() {
     }
 }
 
-/// A dump made by hand has pods with limits alone, which an API server would have completed; a stored pod is what it is.
+/// Pods in a handmade dump lack the defaults of the API server, such as requests from limits. A stored pod is not changed.
 #[test]
-fn limits_alone_are_requests_of_pods_that_no_api_server_has_stored() {
+fn limits_count_as_requests_of_pods_that_no_api_server_has_defaulted() {
     let limited = |name: &str, cpu: &str| {
         let mut pod = pod("0");
         pod["metadata"]["name"] = json!(name);

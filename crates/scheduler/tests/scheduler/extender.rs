@@ -1,4 +1,4 @@
-//! An extender that answers as one was recorded to.
+//! `plan` with an extender that gives recorded answers.
 
 use crate::cluster::{cluster, list, node, pending, pod};
 use crate::plan;
@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::process::Output;
 
-/// Plans for a cluster with two nodes that can be freed, with an extender that gives this answer; returns the question
-/// that it was asked, too.
+/// Plans for a cluster with two candidates and an extender with this answer. Also returns the extender's request.
 fn ask(code: &'static str, reply: &str, arguments: &[&str]) -> (Output, String, Value) {
     let reply = reply.to_owned();
     let (address, exchanges) = serve(1, move |_| (code, reply.clone()));
@@ -23,7 +22,7 @@ fn ask(code: &'static str, reply: &str, arguments: &[&str]) -> (Output, String, 
 }
 
 #[test]
-fn s4_020_an_extender_takes_a_candidate_off_the_list() {
+fn s4_020_an_extender_removes_a_candidate() {
     let reply = r#"{"NodeNameToMetaVictims":{"two":{"Pods":[{"UID":"uid-of-first"}],"NumPDBViolations":0}}}"#;
     let (output, head, question) = ask("200 OK", reply, &[]);
     let answer = answer(&output);
@@ -41,7 +40,7 @@ fn s4_020_an_extender_takes_a_candidate_off_the_list() {
             .contains("content-type: application/json"),
         "{head}"
     );
-    // As kube-scheduler's Go types are written: every field by its own name.
+    // As kube-scheduler encodes its Go types: every field by its Go name.
     assert_eq!(question["NodeNameToMetaVictims"], Value::Null);
     assert_eq!(question["Pod"]["metadata"]["name"], "pending");
     let victims = &question["NodeNameToVictims"]["one"];
@@ -60,7 +59,7 @@ fn s4_020_an_extender_takes_a_candidate_off_the_list() {
 }
 
 #[test]
-fn s4_020_an_extender_that_caches_nodes_is_told_ids() {
+fn s4_020_an_extender_that_caches_nodes_gets_uids() {
     let reply = r#"{"nodeNameToMetaVictims":{"one":{"pods":[{"uid":"uid-of-cheap"}]}}}"#;
     let (output, _, question) = ask("200 OK", reply, &["--node-cache-capable"]);
     assert_eq!(answer(&output)["chosen"]["node"], "one");
@@ -73,7 +72,7 @@ fn s4_020_an_extender_that_caches_nodes_is_told_ids() {
 }
 
 #[test]
-fn s4_020_an_extender_may_leave_nothing() {
+fn s4_020_an_extender_may_remove_all_candidates() {
     for reply in ["{}", r#"{"NodeNameToMetaVictims":null}"#] {
         let (output, _, _) = ask("200 OK", reply, &[]);
         let answer = answer(&output);
@@ -100,8 +99,8 @@ fn s4_020_an_extender_that_fails_stops_the_plan() {
         ),
         (
             "200 OK",
-            unknown("nobody"),
-            "there is no pod with the UID \"nobody\" on node \"one\"",
+            unknown("unknown"),
+            "there is no pod with the UID \"unknown\" on node \"one\"",
         ),
         (
             "200 OK",
@@ -119,12 +118,12 @@ fn s4_020_an_extender_that_fails_stops_the_plan() {
             "expected at least one victim pod on node \"one\"",
         ),
     ];
-    for (code, reply, told) in table {
+    for (code, reply, expected) in table {
         let (output, _, _) = ask(code, &reply, &[]);
         assert_eq!(output.status.code(), Some(1));
         let text = stderr(&output);
         assert!(
-            text.contains("extender http://127.0.0.1:") && text.contains(told),
+            text.contains("extender http://127.0.0.1:") && text.contains(expected),
             "{text}"
         );
     }

@@ -1,4 +1,4 @@
-//! A live cluster, as its API server would answer.
+//! `plan` with a live cluster.
 
 use crate::cluster::{cluster, pending};
 use crate::scheduler;
@@ -28,7 +28,7 @@ fn plan(address: SocketAddr, context: &str) -> Output {
     program::run(&mut command, "")
 }
 
-/// A page of a typed list, whose items name no kind.
+/// A page of a typed list, whose items have no kind.
 fn page(kind: &str, items: &[Value], token: &str) -> String {
     let mut items = items.to_vec();
     for item in &mut items {
@@ -86,7 +86,7 @@ fn a_cluster_is_read_page_by_page() {
 }
 
 #[test]
-fn what_is_not_permitted_names_the_verb() {
+fn a_missing_right_is_reported_with_its_verb() {
     let status = json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403 });
     let (address, _requests) = serve(4, move |request| {
         if request.contains("poddisruptionbudgets") {
@@ -105,7 +105,7 @@ fn what_is_not_permitted_names_the_verb() {
 }
 
 #[test]
-fn storage_that_may_not_be_listed_is_done_without() {
+fn a_plan_without_the_right_to_list_storage_reports_unchecked_claims() {
     let status = json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403 });
     let (address, _requests) = serve(14, move |request| {
         if request.contains("persistentvolume") || request.contains("storage.k8s.io") {

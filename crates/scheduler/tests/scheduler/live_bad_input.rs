@@ -1,5 +1,4 @@
-//! `evictd-scheduler run` and objects that make no sense, or more sense than it knows of: a clear message, and nobody else is
-//! held up.
+//! `evictd-scheduler run` with invalid objects and with objects of newer versions: a clear message, and no other pod is delayed.
 
 use crate::live_extenders::{extender, live_at};
 use crate::live_scheduling::{Live, condition, node, node_of, pod};
@@ -8,28 +7,28 @@ use evictd_testkit::testing::wait_until;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-/// What the pod is told, once its condition has this reason.
-fn told(live: &Live, name: &str, reason: &str) -> String {
-    let found = live.until(&format!("default/{name}"), "told", |pod| {
+/// The message of the pod's condition, once it has this reason.
+fn reported_message(live: &Live, name: &str, reason: &str) -> String {
+    let found = live.until(&format!("default/{name}"), "reported", |pod| {
         condition(pod)["reason"] == reason
     });
     condition(&found)["message"].as_str().unwrap().to_owned()
 }
 
-/// Creates pods of this size until one is told something that begins so: the scheduler has heard of what came before.
-fn until_told(live: &Live, cpu: &str, words: &str) {
+/// Creates pods of this size until the message of one begins like this. Then the scheduler knows everything created before.
+fn until_reported(live: &Live, cpu: &str, words: &str) {
     for index in 0..1000 {
         let name = format!("probe-{cpu}-{index}");
         live.admin.create(pod(&name, cpu, 0)).unwrap();
-        if told(live, &name, "Unschedulable").starts_with(words) {
+        if reported_message(live, &name, "Unschedulable").starts_with(words) {
             return;
         }
     }
-    panic!("nobody is told {words:?}");
+    panic!("no pod has the message {words:?}");
 }
 
 #[test]
-fn pods_with_selectors_that_no_node_can_satisfy_are_told_why() {
+fn pods_with_unsatisfiable_selectors_get_a_condition_with_the_reason() {
     let live = Live::new(&[("one", "8")]);
     let required = |expression: Value| {
         let term = json!({ "matchExpressions": [expression] });
@@ -43,7 +42,7 @@ fn pods_with_selectors_that_no_node_can_satisfy_are_told_why() {
     let unknown = json!({ "key": "app", "operator": "Like", "values": ["x"] });
     let (none, error) = ("Unschedulable", "SchedulerError");
     let table = [
-        // Nobody has both.
+        // No node has both.
         (
             "both",
             json!({ "nodeSelector": { "kubernetes.io/hostname": "two" } }),
@@ -94,7 +93,7 @@ fn pods_with_selectors_that_no_node_can_satisfy_are_told_why() {
     live.admin.create(pod("other", "1", 0)).unwrap();
     live.bound("default/other");
     for (name, _, reason, words) in table {
-        let message = told(&live, name, reason);
+        let message = reported_message(&live, name, reason);
         assert!(message.contains(words), "{name}: {words}: {message}");
         assert!(node_of(&live, name).is_null());
     }
@@ -103,7 +102,7 @@ fn pods_with_selectors_that_no_node_can_satisfy_are_told_why() {
     });
 }
 
-/// An extender binds, and has the node vanish before. `binds` tells whether it binds the pod all the same.
+/// An extender that deletes the node before it binds. `binds`: whether it binds the pod nevertheless.
 fn with_vanishing_node(binds: bool) -> (Live, NamedTempFile) {
     let api = ApiServer::start().unwrap();
     let actor = api.actor("extender");
@@ -122,12 +121,12 @@ fn with_vanishing_node(binds: bool) -> (Live, NamedTempFile) {
             .unwrap();
         ("200 OK", json!({ "Error": "" }))
     });
-    let own = json!([{ "urlPrefix": url, "bindVerb": "bind" }]);
-    live_at(api, &[("one", "4"), ("two", "2")], &own)
+    let extenders = json!([{ "urlPrefix": url, "bindVerb": "bind" }]);
+    live_at(api, &[("one", "4"), ("two", "2")], &extenders)
 }
 
 #[test]
-fn a_node_that_vanishes_between_decision_and_binding_loses_no_pod() {
+fn a_pod_is_rescheduled_if_its_node_is_deleted_before_the_binding() {
     let (live, _config) = with_vanishing_node(false);
     live.admin.create(pod("first", "1", 0)).unwrap();
     assert_eq!(live.bound("default/first"), "two");
@@ -136,21 +135,21 @@ fn a_node_that_vanishes_between_decision_and_binding_loses_no_pod() {
 }
 
 #[test]
-fn a_pod_that_was_bound_to_a_node_which_has_vanished_takes_no_room_from_others() {
+fn a_pod_bound_to_a_deleted_node_takes_no_room_from_others() {
     let (live, _config) = with_vanishing_node(true);
     live.admin.create(pod("first", "2", 0)).unwrap();
     assert_eq!(live.bound("default/first"), "one");
-    // The scheduler has heard of it when there is one node left.
-    until_told(&live, "100", "0/1 nodes are available: 1 Insufficient cpu.");
+    // The scheduler knows it once one node is left.
+    until_reported(&live, "100", "0/1 nodes are available: 1 Insufficient cpu.");
     live.admin.create(pod("second", "2", 0)).unwrap();
     assert_eq!(live.bound("default/second"), "two");
-    // When the node is back its pod is on it.
+    // The pod is still on the node when the node is created again.
     node(&live.admin, "one", "3");
-    until_told(&live, "2", "0/2 nodes are available: 2 Insufficient cpu.");
+    until_reported(&live, "2", "0/2 nodes are available: 2 Insufficient cpu.");
 }
 
 #[test]
-fn objects_of_newer_versions_are_understood_as_far_as_they_are_known() {
+fn unknown_fields_of_newer_versions_are_ignored() {
     let live = Live::new(&[]);
     node(&live.admin, "one", "4");
     let newer = json!({ "metadata": { "labels": { "future": "yes" } }, "spec": { "quantumLinks": [{ "to": "two", "qubits": 7 }] } });
@@ -166,24 +165,24 @@ fn objects_of_newer_versions_are_understood_as_far_as_they_are_known() {
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}, "minimumDistance": "1ly" }]);
     live.admin.create(future.clone()).unwrap();
     assert_eq!(live.bound("default/future"), "one");
-    // What it does not know of is still there.
+    // Unknown fields are unchanged.
     let found = live.admin.get("pods", "default/future").unwrap();
     assert_eq!(
         found["spec"]["entanglement"],
         future["spec"]["entanglement"]
     );
-    // Also where a status was written.
+    // Even if a status was written.
     let mut large = pod("large", "100", 0);
     large["status"] = json!({ "phase": "Pending", "telepathy": { "heard": 3 } });
     live.admin.create(large).unwrap();
-    told(&live, "large", "Unschedulable");
+    reported_message(&live, "large", "Unschedulable");
     let found = live.admin.get("pods", "default/large").unwrap();
     assert_eq!(found["status"]["telepathy"]["heard"], 3);
 }
 
-/// Somebody else may serve it: it is left alone, without an event.
+/// Another scheduler may have this name, so that the pod gets no event.
 #[test]
-fn a_pod_of_a_scheduler_that_nobody_is_here_is_left_alone() {
+fn a_pod_of_an_unknown_scheduler_name_is_left_alone() {
     let live = Live::new(&[("one", "2")]);
     let mut foreign = pod("foreign", "1", 1000);
     foreign["spec"]["schedulerName"] = json!("nobody");
@@ -197,10 +196,10 @@ fn a_pod_of_a_scheduler_that_nobody_is_here_is_left_alone() {
     );
     let about = |event: &Value| event.to_string().contains("foreign");
     assert!(!live.admin.list("events").iter().any(about));
-    // It takes room where somebody else has bound it.
+    // It takes room on the node to which another client has bound it.
     let bound = json!({ "spec": { "nodeName": "one" } });
     live.admin.merge("pods", "default/foreign", bound).unwrap();
     live.admin.create(pod("more", "1", 0)).unwrap();
-    let message = told(&live, "more", "Unschedulable");
+    let message = reported_message(&live, "more", "Unschedulable");
     assert!(message.contains("Insufficient cpu"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! `evictd-scheduler run --batch-conf`: jobs' pods beside all others, on one cache.
+//! `evictd-scheduler run --batch-conf`: the pods of jobs beside all others, on one cache.
 
 use crate::live_scheduling::{Live, node_of, pod};
 use evictd_testkit::testing::wait_until;
@@ -36,7 +36,7 @@ fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
 
 pub(crate) fn start_at(api: ApiServer, nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
     let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "volcano-system" } });
-    // It may be there.
+    // It may exist already.
     let _ = api.actor("admin").create(space);
     let path = conf.path().to_str().unwrap();
     Live::with(
@@ -75,7 +75,7 @@ fn phase(live: &Live, group: &str, phase: &str) -> Value {
     found
 }
 
-/// As a kubelet does: what has a node runs.
+/// As a kubelet: bound pods become running.
 fn run_what_is_bound(live: &Live) {
     for pod in live.admin.list("pods") {
         let name = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
@@ -91,7 +91,7 @@ fn run_what_is_bound(live: &Live) {
 }
 
 #[test]
-fn a_pod_of_no_group_is_placed_and_one_that_fits_nowhere_is_told_why() {
+fn a_bare_pod_is_bound_and_an_unschedulable_one_gets_a_condition() {
     let conf = conf("enqueue, allocate, backfill");
     let live = start(&[("one", "3")], &conf);
     let plain = |name: &str, cpu: &str| {
@@ -102,9 +102,9 @@ fn a_pod_of_no_group_is_placed_and_one_that_fits_nowhere_is_told_why() {
     plain("large", "8");
     plain("web", "1");
     live.bound("default/web");
-    let told = |pod: &Value| pod["status"]["conditions"][0]["reason"] == "Unschedulable";
-    live.until("default/large", "told", told);
-    // No object is made for either.
+    let is_reported = |pod: &Value| pod["status"]["conditions"][0]["reason"] == "Unschedulable";
+    live.until("default/large", "reported", is_reported);
+    // No PodGroup is created for either.
     assert!(live.admin.list(GROUPS).is_empty());
 }
 
@@ -130,10 +130,10 @@ fn s6_087_a_gang_is_bound_whole_beside_a_pod_of_the_default_scheduler() {
         let group = live.admin.get(GROUPS, "default/train").unwrap_or_default();
         group["status"]["phase"] == "Running" && group["status"]["running"] == 4
     });
-    // Nothing is over on either node.
+    // Both nodes are full.
     live.admin.create(pod("late", "1", 0)).unwrap();
-    let told = |pod: &Value| pod["status"]["conditions"][0]["message"].is_string();
-    let late = live.until("default/late", "told", told);
+    let is_reported = |pod: &Value| pod["status"]["conditions"][0]["message"].is_string();
+    let late = live.until("default/late", "reported", is_reported);
     let message = late["status"]["conditions"][0]["message"].as_str().unwrap();
     assert!(
         message.starts_with("0/2 nodes are available: 2 Insufficient cpu"),
@@ -142,7 +142,7 @@ fn s6_087_a_gang_is_bound_whole_beside_a_pod_of_the_default_scheduler() {
 }
 
 #[test]
-fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
+fn s6_139_no_pod_of_an_unschedulable_gang_is_bound_and_its_pods_get_a_condition() {
     let conf = conf("enqueue, allocate, backfill");
     let live = start(&[("one", "2500m")], &conf);
     live.admin
@@ -153,27 +153,32 @@ fn s6_139_a_gang_that_does_not_fit_is_not_bound_in_part_and_is_told() {
             .create(member(&format!("train-work-{index}"), "train", "1"))
             .unwrap();
     }
-    // It is not even let in.
+    // The group is not even inqueue.
     let told_of = phase(&live, "default/train", "Pending");
     // A session that sees only some of the pods reports their number, and the next one reports another number.
-    let told = |pod: &Value| {
+    let is_reported = |pod: &Value| {
         let message = pod["status"]["conditions"][0]["message"].as_str();
         message.is_some_and(|message| message.contains("3 Pending"))
     };
     for index in 0..3 {
-        live.until(&format!("default/train-work-{index}"), "told", told);
+        live.until(
+            &format!("default/train-work-{index}"),
+            "reported",
+            is_reported,
+        );
         assert!(node_of(&live, &format!("train-work-{index}")).is_null());
     }
-    // What was told is not told again, however many sessions follow.
+    // The condition is not written again, however many sessions follow.
     let versions = || {
         let pods = live.admin.list("pods").into_iter();
-        let own = pods.filter(|pod| {
+        let members = pods.filter(|pod| {
             pod["metadata"]["name"]
                 .as_str()
                 .unwrap()
                 .starts_with("train")
         });
-        own.map(|pod| pod["metadata"]["resourceVersion"].clone())
+        members
+            .map(|pod| pod["metadata"]["resourceVersion"].clone())
             .collect::<Vec<_>>()
     };
     let before = versions();
@@ -234,15 +239,17 @@ fn s6_139_a_condition_is_written_once_although_sessions_follow_before_the_server
     assert_eq!(writes.count(), 1, "{sessions} sessions");
 }
 
-/// What the group of a job says of a kind.
+/// A condition of a job's group.
 fn condition(live: &Live, group: &str, kind: &str) -> Option<Value> {
     let found = live.admin.get(GROUPS, group).unwrap_or_default();
     let mut conditions = found["status"]["conditions"].as_array()?.iter();
-    conditions.find(|own| own["type"] == kind).cloned()
+    conditions
+        .find(|condition| condition["type"] == kind)
+        .cloned()
 }
 
 #[test]
-fn a_node_is_kept_for_a_job_that_has_waited_and_no_longer_than_it_may() {
+fn a_node_is_reserved_for_a_job_that_has_waited_until_the_reservation_expires() {
     let mut conf = conf("enqueue, allocate, backfill");
     let arguments = "configurations:\n- name: allocate\n  arguments:\n    reservation.afterSeconds: 1\n    reservation.forSeconds: 6\n";
     write!(conf, "{arguments}").unwrap();
@@ -259,13 +266,13 @@ fn a_node_is_kept_for_a_job_that_has_waited_and_no_longer_than_it_may() {
         .unwrap();
     let mut touched = 0;
     wait_until("the node is kept", || {
-        // A session is run when something changes.
+        // A change leads to the next session.
         touched += 1;
         let touch = json!({ "metadata": { "annotations": { "touched": touched.to_string() } } });
         let _ = live.admin.merge(GROUPS, "default/large", touch);
-        condition(&live, "default/large", "Reserved").is_some_and(|own| {
-            let message = own["message"].as_str().unwrap_or_default();
-            own["status"] == "True" && message.ends_with(": one")
+        condition(&live, "default/large", "Reserved").is_some_and(|condition| {
+            let message = condition["message"].as_str().unwrap_or_default();
+            condition["status"] == "True" && message.ends_with(": one")
         })
     });
     wait_until("the lease keeps whose turn it is", || {
@@ -274,7 +281,7 @@ fn a_node_is_kept_for_a_job_that_has_waited_and_no_longer_than_it_may() {
         let turns = &lease["metadata"]["annotations"]["evictd.dev/reservations"];
         turns
             .as_str()
-            .is_some_and(|own| own.contains("default/large"))
+            .is_some_and(|text| text.contains("default/large"))
     });
     live.admin
         .create(group("small", "default", 1, "1"))
@@ -282,16 +289,16 @@ fn a_node_is_kept_for_a_job_that_has_waited_and_no_longer_than_it_may() {
     live.admin
         .create(member("small-work-0", "small", "1"))
         .unwrap();
-    wait_until("the small one is told", || {
+    wait_until("the small pod has a condition", || {
         condition(&live, "default/small", "Unschedulable").is_some()
     });
     assert!(node_of(&live, "small-work-0").is_null());
-    // Nothing changes any more, but the time comes.
+    // Nothing changes any more, and the reservation expires.
     live.bound("default/small-work-0");
 }
 
 #[test]
-fn s6_119_reclaim_deletes_pods_of_another_queue_and_binds_when_they_are_gone() {
+fn s6_119_reclaim_deletes_pods_of_another_queue_and_binds_after_they_have_ended() {
     let conf = conf("enqueue, allocate, reclaim");
     let live = start(&[("one", "4")], &conf);
     live.admin.create(group("old", "default", 1, "1")).unwrap();
@@ -306,27 +313,29 @@ fn s6_119_reclaim_deletes_pods_of_another_queue_and_binds_when_they_are_gone() {
     run_what_is_bound(&live);
     live.admin.create(group("new", "other", 1, "1")).unwrap();
     live.admin.create(member("new-work-0", "new", "1")).unwrap();
-    let mut told = Vec::new();
+    let mut conditions = Vec::new();
     wait_until("the new one is bound", || {
         let pods = live.admin.list("pods");
         let going = pods
             .iter()
             .filter(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
-        told.extend(going.map(|pod| pod["status"]["conditions"].to_string()));
+        conditions.extend(going.map(|pod| pod["status"]["conditions"].to_string()));
         run_what_is_bound(&live);
         node_of(&live, "new-work-0").is_string()
     });
     assert!(
-        told.iter().any(|own| own.contains("PreemptionByScheduler")),
-        "{told:?}"
+        conditions
+            .iter()
+            .any(|text| text.contains("PreemptionByScheduler")),
+        "{conditions:?}"
     );
     let old = live.admin.list("pods").into_iter();
     let old = old.filter(|pod| pod["metadata"]["name"].as_str().unwrap().starts_with("old"));
-    assert_eq!(old.count(), 3, "one goes for one, and nobody else");
+    assert_eq!(old.count(), 3, "one pod is evicted for one, and no other");
 }
 
 #[test]
-fn s6_087_a_changed_configuration_is_taken_up_and_a_bad_one_is_not() {
+fn s6_087_a_changed_configuration_is_reloaded_and_an_invalid_one_is_ignored() {
     let conf = conf("backfill");
     let live = start(&[("one", "4")], &conf);
     live.admin
@@ -342,7 +351,7 @@ fn s6_087_a_changed_configuration_is_taken_up_and_a_bad_one_is_not() {
 }
 
 #[test]
-fn a_disk_that_does_not_answer_for_the_configuration_holds_nothing_up() {
+fn a_configuration_on_a_disk_that_hangs_delays_no_session() {
     let conf = conf("enqueue, allocate");
     let live = start(&[("one", "4")], &conf);
     let places = |name: &str| {
@@ -352,7 +361,7 @@ fn a_disk_that_does_not_answer_for_the_configuration_holds_nothing_up() {
         live.bound(&format!("default/{work}"));
     };
     places("before");
-    // Reading waits for a writer that never comes.
+    // Reading a pipe without a writer never ends.
     let pipe = conf.path().with_extension("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     std::fs::rename(&pipe, conf.path()).unwrap();
@@ -363,10 +372,10 @@ fn a_disk_that_does_not_answer_for_the_configuration_holds_nothing_up() {
 }
 
 #[test]
-fn a_status_of_a_group_is_written_as_soon_as_the_server_takes_it() {
+fn the_status_of_a_group_is_retried_until_the_server_accepts_it() {
     let conf = conf("enqueue, allocate, backfill");
     let live = start(&[("one", "2")], &conf);
-    // More often than one write is repeated.
+    // More often than one write is retried.
     let fault = Fault::answer(503).on("patch", "podgroups").times(6);
     live.api.fault(fault);
     live.admin
@@ -379,7 +388,7 @@ fn a_status_of_a_group_is_written_as_soon_as_the_server_takes_it() {
 }
 
 #[test]
-fn beside_a_live_volcano_it_does_not_start() {
+fn it_does_not_start_while_volcanos_scheduler_runs() {
     let conf = conf("enqueue, allocate");
     let mut volcano = pod("volcano-scheduler-0", "1", 0);
     volcano["metadata"]["labels"] = json!({ "app": "volcano-scheduler" });

@@ -1,5 +1,5 @@
-//! `evictd-scheduler run` and devices: claims get theirs before their pods are bound, each device is one claim's, and what was
-//! written for a pod that is not bound is taken back.
+//! `evictd-scheduler run` with devices: claims are allocated before their pods are bound, each device belongs to one claim, and a
+//! pod that is not bound is removed from its claims.
 
 use crate::live_scheduling::{Live, pod};
 use evictd_testkit::testing::wait_until;
@@ -65,23 +65,23 @@ pub(crate) fn users(claim: &Value) -> Vec<String> {
     let reserved = claim["status"]["reservedFor"].as_array().cloned();
     let names = reserved.unwrap_or_default().into_iter();
     names
-        .map(|own| own["name"].as_str().unwrap().to_owned())
+        .map(|consumer| consumer["name"].as_str().unwrap().to_owned())
         .collect()
 }
 
-fn told(live: &Live, pod: &str, words: &str) {
+fn expect_message(live: &Live, pod: &str, words: &str) {
     live.until(&format!("default/{pod}"), words, |pod| {
         let conditions = pod["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
-        conditions.any(|own| {
-            own["message"]
+        conditions.any(|condition| {
+            condition["message"]
                 .as_str()
                 .is_some_and(|message| message.contains(words))
         })
     });
 }
 
-/// What the controller of claims does when nobody uses one any more.
+/// As the controller of claims: deallocates a claim without users.
 fn deallocate(live: &Live, claim: &str) {
     let status = json!({ "status": { "allocation": null, "reservedFor": null } });
     let at = format!("default/{claim}");
@@ -95,41 +95,46 @@ fn a_claim_gets_a_device_before_its_pod_is_bound_and_is_shared() {
     let live = Live::new(&[("one", "8"), ("two", "4")]);
     with_cards(&live, &[("two", 1)]);
     user(&live, "first", "shared", "1");
-    told(
+    expect_message(
         &live,
         "first",
         "could not find ResourceClaim \"default/shared\"",
     );
     claim(&live, "shared");
     assert_eq!(live.bound("default/first"), "two");
-    let own = found(&live, "shared");
-    assert_eq!(device(&own), Some(("two".to_owned(), "card-0".to_owned())));
+    let shared = found(&live, "shared");
     assert_eq!(
-        own["metadata"]["finalizers"],
+        device(&shared),
+        Some(("two".to_owned(), "card-0".to_owned()))
+    );
+    assert_eq!(
+        shared["metadata"]["finalizers"],
         json!(["resource.kubernetes.io/delete-protection"])
     );
-    let only = &own["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"];
+    let only =
+        &shared["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"];
     assert_eq!(only[0]["values"], json!(["two"]));
-    // It can be used where it is, and by others, too.
+    // Other pods can use it on the same node.
     user(&live, "second", "shared", "1");
     assert_eq!(live.bound("default/second"), "two");
     assert_eq!(users(&found(&live, "shared")), ["first", "second"]);
-    // A claim of its own finds nothing left, until the first gives its device back.
+    // Another claim finds no device until the first one is deallocated.
     claim(&live, "other");
     user(&live, "third", "other", "1");
-    told(&live, "third", "2 cannot allocate all claims");
+    expect_message(&live, "third", "2 cannot allocate all claims");
     deallocate(&live, "shared");
     assert_eq!(live.bound("default/third"), "two");
 }
 
 #[test]
-fn a_claim_that_is_made_for_a_pod_counts_for_that_pod_only() {
+fn a_claim_from_a_template_is_reserved_for_its_pod_only() {
     let live = Live::new(&[("one", "8")]);
     with_cards(&live, &[("one", 2)]);
-    let mut own = pod("own", "1", 0);
-    own["spec"]["resourceClaims"] = json!([{ "name": "card", "resourceClaimTemplateName": "any" }]);
-    live.admin.create(own).unwrap();
-    told(
+    let mut templated = pod("own", "1", 0);
+    templated["spec"]["resourceClaims"] =
+        json!([{ "name": "card", "resourceClaimTemplateName": "any" }]);
+    live.admin.create(templated).unwrap();
+    expect_message(
         &live,
         "own",
         "pod \"default/own\": ResourceClaim not created yet",
@@ -139,7 +144,7 @@ fn a_claim_that_is_made_for_a_pod_counts_for_that_pod_only() {
     live.admin
         .merge("pods/status", "default/own", made)
         .unwrap();
-    told(
+    expect_message(
         &live,
         "own",
         "ResourceClaim default/own-card was not created for Pod default/own (Pod is not owner)",
@@ -147,7 +152,7 @@ fn a_claim_that_is_made_for_a_pod_counts_for_that_pod_only() {
     let uid = live.admin.get("pods", "default/own").unwrap()["metadata"]["uid"].clone();
     let owner = json!({ "metadata": { "ownerReferences": [
         { "apiVersion": "v1", "kind": "Pod", "name": "own", "uid": uid, "controller": true }] } });
-    // Nothing else happens that could wake it.
+    // No other event could wake the pod.
     live.admin
         .merge("resourceclaims", "default/own-card", owner)
         .unwrap();
@@ -155,7 +160,7 @@ fn a_claim_that_is_made_for_a_pod_counts_for_that_pod_only() {
 }
 
 #[test]
-fn of_many_pods_at_once_each_gets_a_device_of_its_own_whatever_the_server_answers() {
+fn each_of_many_pods_gets_another_device_although_the_server_fails() {
     let live = Live::new(&[("one", "8"), ("two", "8")]);
     with_cards(&live, &[("one", 4), ("two", 4)]);
     let faults = [
@@ -180,10 +185,10 @@ fn of_many_pods_at_once_each_gets_a_device_of_its_own_whatever_the_server_answer
     let mut devices = BTreeSet::new();
     for name in &names {
         let node = live.bound(&format!("default/{name}"));
-        let own = found(&live, name);
-        let (pool, device) = device(&own).unwrap();
+        let card = found(&live, name);
+        let (pool, device) = device(&card).unwrap();
         assert_eq!(
-            (pool.as_str(), users(&own)),
+            (pool.as_str(), users(&card)),
             (node.as_str(), vec![name.clone()])
         );
         assert!(
@@ -194,7 +199,7 @@ fn of_many_pods_at_once_each_gets_a_device_of_its_own_whatever_the_server_answer
 }
 
 #[test]
-fn a_pod_that_cannot_be_bound_leaves_its_claim_to_others_and_goes_where_it_is() {
+fn a_pod_that_cannot_be_bound_gives_its_claim_back_and_follows_its_devices() {
     let live = Live::new(&[("one", "8"), ("two", "8")]);
     with_cards(&live, &[("one", 1)]);
     claim(&live, "c");
@@ -204,14 +209,16 @@ fn a_pod_that_cannot_be_bound_leaves_its_claim_to_others_and_goes_where_it_is() 
     wait_until("the claim has its device", || {
         device(&found(&live, "c")).is_some()
     });
-    wait_until("nobody uses it", || users(&found(&live, "c")).is_empty());
+    wait_until("the claim has no user", || {
+        users(&found(&live, "c")).is_empty()
+    });
     live.api.clear_faults();
     assert_eq!(live.bound("default/p"), "one");
     assert_eq!(users(&found(&live, "c")), ["p"]);
 }
 
 #[test]
-fn a_claim_whose_device_is_where_its_pod_cannot_be_gives_it_back() {
+fn a_claim_with_a_device_on_an_unsuitable_node_is_deallocated() {
     let live = Live::new(&[("one", "2"), ("two", "2")]);
     with_cards(&live, &[("one", 1), ("two", 1)]);
     claim(&live, "c");
@@ -230,15 +237,15 @@ fn a_claim_whose_device_is_where_its_pod_cannot_be_gives_it_back() {
     user(&live, "late", "c", "1");
     let second = live.bound("default/late");
     assert_ne!(first, second);
-    let own = found(&live, "c");
+    let card = found(&live, "c");
     assert_eq!(
-        (device(&own).unwrap().0, users(&own)),
+        (device(&card).unwrap().0, users(&card)),
         (second, vec!["late".to_owned()])
     );
 }
 
 #[test]
-fn a_server_without_devices_is_scheduled_for() {
+fn pods_are_scheduled_on_a_server_without_the_resource_api() {
     let api = ApiServer::start().unwrap();
     let none = vec!["resourceclaims", "resourceslices", "deviceclasses"];
     api.set(|settings| settings.unknown_kinds = none);

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use tempfile::NamedTempFile;
 
-/// What an extender was asked, by its verbs.
+/// The requests to an extender by verb.
 pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// An extender that answers by the last part of the path.
@@ -55,22 +55,22 @@ fn names(question: &Value) -> Vec<String> {
 }
 
 /// The message of the condition `PodScheduled`.
-fn told(live: &Live, name: &str) -> String {
+fn reported_message(live: &Live, name: &str) -> String {
     let message = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array()?;
-        let own = conditions
+        let condition = conditions
             .iter()
-            .find(|own| own["type"] == "PodScheduled")?;
-        Some(own["message"].as_str()?.to_owned())
+            .find(|condition| condition["type"] == "PodScheduled")?;
+        Some(condition["message"].as_str()?.to_owned())
     };
-    let found = live.until(&format!("default/{name}"), "told", |pod| {
+    let found = live.until(&format!("default/{name}"), "reported", |pod| {
         message(pod).is_some()
     });
     message(&found).unwrap()
 }
 
 #[test]
-fn s5_050_extenders_take_nodes_away_and_s5_056_score_the_others() {
+fn s5_050_extenders_filter_nodes_and_s5_056_score_the_rest() {
     let (url, asked) = extender(|verb, question| {
         let nodes = question["NodeNames"].as_array().unwrap();
         match verb {
@@ -88,11 +88,11 @@ fn s5_050_extenders_take_nodes_away_and_s5_056_score_the_others() {
             ),
         }
     });
-    let own = json!({ "urlPrefix": url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 5,
+    let config = json!({ "urlPrefix": url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 5,
         "nodeCacheCapable": true });
     let (live, _config) = live(
         &[("one", "64"), ("two", "8"), ("three", "8")],
-        &json!([own]),
+        &json!([config]),
     );
     live.admin.create(pod("first", "1", 0)).unwrap();
     assert_eq!(
@@ -111,7 +111,7 @@ fn s5_050_extenders_take_nodes_away_and_s5_056_score_the_others() {
 }
 
 #[test]
-fn s5_050_an_extender_without_a_cache_is_sent_whole_nodes_and_may_keep_a_pod_from_all() {
+fn s5_050_an_extender_without_a_cache_gets_whole_nodes_and_may_reject_all() {
     let (url, asked) = extender(|_, question| {
         let failed: serde_json::Map<String, Value> = names(question)
             .into_iter()
@@ -122,16 +122,16 @@ fn s5_050_an_extender_without_a_cache_is_sent_whole_nodes_and_may_keep_a_pod_fro
             json!({ "nodes": { "items": [] }, "failedNodes": failed }),
         )
     });
-    let own = json!({ "urlPrefix": url, "filterVerb": "filter",
+    let config = json!({ "urlPrefix": url, "filterVerb": "filter",
         "managedResources": [{ "name": "example.com/licence", "ignoredByScheduler": true }] });
-    let (live, _config) = live(&[("one", "8"), ("two", "8")], &json!([own]));
-    // It is not asked about pods that want nothing of what it manages.
+    let (live, _config) = live(&[("one", "8"), ("two", "8")], &json!([config]));
+    // It gets no pods without its managed resources.
     live.admin.create(pod("other", "1", 0)).unwrap();
     live.bound("default/other");
     let mut wants = pod("wants", "1", 0);
     wants["spec"]["containers"][0]["resources"]["requests"]["example.com/licence"] = json!("1");
     live.admin.create(wants).unwrap();
-    let message = told(&live, "wants");
+    let message = reported_message(&live, "wants");
     assert!(
         message.starts_with("0/2 nodes are available: 2 has no licence."),
         "{message}"
@@ -147,8 +147,8 @@ fn s5_050_an_extender_without_a_cache_is_sent_whole_nodes_and_may_keep_a_pod_fro
 #[test]
 fn s5_062_an_extender_binds_in_place_of_the_scheduler() {
     let (url, asked) = extender(|_, _| ("200 OK", json!({ "Error": "" })));
-    let own = json!({ "urlPrefix": url, "bindVerb": "bind" });
-    let (live, _config) = live(&[("one", "8")], &json!([own]));
+    let config = json!({ "urlPrefix": url, "bindVerb": "bind" });
+    let (live, _config) = live(&[("one", "8")], &json!([config]));
     live.admin.create(pod("first", "1", 0)).unwrap();
     wait_until("the extender is asked to bind", || {
         !asked.lock().unwrap().is_empty()
@@ -163,7 +163,7 @@ fn s5_062_an_extender_binds_in_place_of_the_scheduler() {
 }
 
 #[test]
-fn extenders_that_fail_hang_or_lie_hold_up_nobody_else() {
+fn extenders_that_fail_hang_or_lie_delay_only_their_pods() {
     let failing = [
         ("500 Internal Server Error", json!("no"), "500"),
         ("200 OK", json!({ "Error": "out of order" }), "out of order"),
@@ -184,23 +184,23 @@ fn extenders_that_fail_hang_or_lie_hold_up_nobody_else() {
             }
             (code, answer.clone())
         });
-        let own = json!({ "urlPrefix": url, "filterVerb": "filter", "httpTimeout": "1s", "nodeCacheCapable": true,
+        let config = json!({ "urlPrefix": url, "filterVerb": "filter", "httpTimeout": "1s", "nodeCacheCapable": true,
             "managedResources": [{ "name": "example.com/licence", "ignoredByScheduler": true }] });
-        let (live, _config) = live(&[("one", "8")], &json!([own]));
+        let (live, _config) = live(&[("one", "8")], &json!([config]));
         let mut wants = pod("wants", "1", 1000);
         wants["spec"]["containers"][0]["resources"]["requests"]["example.com/licence"] = json!("1");
         live.admin.create(wants).unwrap();
         live.admin.create(pod("other", "1", 0)).unwrap();
         live.bound("default/other");
-        let message = told(&live, "wants");
+        let message = reported_message(&live, "wants");
         assert!(message.contains(words), "{words}: {message}");
         assert!(node_of(&live, "wants").is_null());
     }
 }
 
-/// Answers that are no JSON, or not all of it, or too much.
+/// Answers that are not JSON, or end early, or are too large.
 #[test]
-fn extenders_that_answer_rubbish_are_told_and_hold_up_nobody_else() {
+fn extenders_with_malformed_answers_are_reported_and_delay_only_their_pods() {
     let long = format!(
         "{{\"NodeNames\": [\"one\"], \"Error\": \"\", \"More\": \"{}\"}}",
         "x".repeat(10 << 20)
@@ -215,7 +215,7 @@ fn extenders_that_answer_rubbish_are_told_and_hold_up_nobody_else() {
         ("200 OK", String::new(), "EOF while parsing"),
         ("200 OK", "[".repeat(1 << 16), "recursion limit"),
         ("200 OK", long, "an answer of more than 8 MiB"),
-        // The head promises more than there is.
+        // The head announces a longer body.
         (
             "200 OK\r\nContent-Length: 9999",
             "{}".to_owned(),
@@ -225,40 +225,40 @@ fn extenders_that_answer_rubbish_are_told_and_hold_up_nobody_else() {
     ];
     for (code, answer, words) in answers {
         let address = serve_all(move |_, _| (code, answer.clone()));
-        let own = json!({ "urlPrefix": format!("http://{address}/scheduler"), "filterVerb": "filter",
+        let config = json!({ "urlPrefix": format!("http://{address}/scheduler"), "filterVerb": "filter",
             "nodeCacheCapable": true,
             "managedResources": [{ "name": "example.com/licence", "ignoredByScheduler": true }] });
-        let (live, _config) = live(&[("one", "8")], &json!([own]));
+        let (live, _config) = live(&[("one", "8")], &json!([config]));
         let mut wants = pod("wants", "1", 1000);
         wants["spec"]["containers"][0]["resources"]["requests"]["example.com/licence"] = json!("1");
         live.admin.create(wants).unwrap();
         live.admin.create(pod("other", "1", 0)).unwrap();
         live.bound("default/other");
-        let message = told(&live, "wants");
+        let message = reported_message(&live, "wants");
         assert!(message.contains(words), "{words}: {message}");
         assert!(message.len() < 2000, "{}", message.len());
         assert!(node_of(&live, "wants").is_null());
     }
 }
 
-/// Scores of nodes that nobody asked about, beyond all measure, and without sense.
+/// Scores that are too large, malformed, or of nodes that were not sent.
 #[test]
-fn scores_that_make_no_sense_place_no_pod_where_it_does_not_fit() {
+fn absurd_scores_do_not_place_a_pod_where_it_does_not_fit() {
     let (url, _asked) = extender(|_, _| {
         let scores = json!([{ "Host": "small", "Score": i64::MAX }, { "Host": "six", "Score": 10 },
             { "Host": "one", "Score": i64::MIN }, { "Host": "one", "Score": "high" }, { "Host": 7 }, 5, null,
             { "Host": "two", "Score": 3 }]);
         ("200 OK", scores)
     });
-    let own = json!({ "urlPrefix": url, "prioritizeVerb": "prioritize", "weight": i64::MAX, "nodeCacheCapable": true });
+    let config = json!({ "urlPrefix": url, "prioritizeVerb": "prioritize", "weight": i64::MAX, "nodeCacheCapable": true });
     let nodes = [("one", "8"), ("two", "8"), ("small", "1")];
-    let (live, _config) = live(&nodes, &json!([own]));
+    let (live, _config) = live(&nodes, &json!([config]));
     live.admin.create(pod("first", "2", 0)).unwrap();
     assert_eq!(live.bound("default/first"), "two");
 }
 
 #[test]
-fn nodes_that_an_extender_rejects_without_being_asked_are_passed_over() {
+fn rejections_of_nodes_that_were_not_sent_to_the_extender_are_ignored() {
     let (url, _asked) = extender(|_, question| {
         let failed = json!({ "six": "is not here", "": "?", "one": 7 });
         let left = question["NodeNames"].clone();
@@ -267,46 +267,46 @@ fn nodes_that_an_extender_rejects_without_being_asked_are_passed_over() {
             json!({ "NodeNames": left, "FailedNodes": failed, "FailedAndUnresolvableNodes": [1] }),
         )
     });
-    let own = json!({ "urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": true });
-    let (live, _config) = live(&[("one", "8")], &json!([own]));
+    let config = json!({ "urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": true });
+    let (live, _config) = live(&[("one", "8")], &json!([config]));
     live.admin.create(pod("first", "2", 0)).unwrap();
     assert_eq!(live.bound("default/first"), "one");
 }
 
-/// A pod that nobody has bound would wait for ever.
+/// Otherwise the pod would wait for ever.
 #[test]
-fn an_extender_that_only_says_that_it_has_bound_a_pod_is_found_out() {
+fn a_binding_that_an_extender_only_pretends_is_detected() {
     let (url, asked) = extender(|_, _| ("200 OK", json!({ "Error": "" })));
-    let own = json!({ "urlPrefix": url, "bindVerb": "bind" });
-    let (live, _config) = live(&[("one", "8")], &json!([own]));
+    let config = json!({ "urlPrefix": url, "bindVerb": "bind" });
+    let (live, _config) = live(&[("one", "8")], &json!([config]));
     live.admin.create(pod("first", "1", 0)).unwrap();
-    let message = told(&live, "first");
+    let message = reported_message(&live, "first");
     assert_eq!(
         message,
-        "the extender says that it has bound the pod, which has no node"
+        "the extender reports that it has bound the pod, which has no node"
     );
     wait_until("it is asked once more", || asked.lock().unwrap().len() >= 2);
 }
 
 #[test]
-fn errors_of_an_extender_that_may_be_passed_over_are_passed_over() {
+fn errors_of_an_ignorable_extender_are_ignored() {
     let (url, _asked) = extender(|_, _| ("500 Internal Server Error", json!("no")));
-    let own = json!({ "urlPrefix": url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1,
+    let config = json!({ "urlPrefix": url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1,
         "ignorable": true, "nodeCacheCapable": true });
-    let (live, _config) = live(&[("one", "8"), ("two", "8")], &json!([own]));
+    let (live, _config) = live(&[("one", "8"), ("two", "8")], &json!([config]));
     live.admin.create(pod("first", "1", 0)).unwrap();
     live.bound("default/first");
 }
 
 #[test]
-fn s4_020_an_extender_agrees_to_victims_before_they_go() {
+fn s4_020_victims_are_deleted_after_the_extender_has_agreed() {
     let (url, asked) = extender(|_, question| {
         let offered = question["NodeNameToMetaVictims"].as_object().unwrap();
         let two = offered.get("two").cloned().unwrap_or_default();
         ("200 OK", json!({ "NodeNameToMetaVictims": { "two": two } }))
     });
-    let own = json!({ "urlPrefix": url, "preemptVerb": "preempt", "nodeCacheCapable": true });
-    let (live, _config) = live(&[("one", "2"), ("two", "2")], &json!([own]));
+    let config = json!({ "urlPrefix": url, "preemptVerb": "preempt", "nodeCacheCapable": true });
+    let (live, _config) = live(&[("one", "2"), ("two", "2")], &json!([config]));
     for name in ["a", "b"] {
         live.admin.create(pod(name, "2", 0)).unwrap();
         live.bound(&format!("default/{name}"));

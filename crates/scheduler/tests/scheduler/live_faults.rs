@@ -22,7 +22,7 @@ fn create(live: &Live, round: &str) -> Vec<String> {
     names
 }
 
-/// Waits until all have their nodes, and looks at how they were bound.
+/// Waits until all pods have their nodes, and checks that each was bound once.
 fn all_placed_once(live: &Live, names: &[String], what: &str) {
     wait_until(&format!("all pods are bound, {what}"), || {
         names.iter().all(|name| node_of(live, name).is_string())
@@ -41,7 +41,7 @@ fn all_placed_once(live: &Live, names: &[String], what: &str) {
     }
 }
 
-/// All are gone, and the next round has the room.
+/// Deletes all pods, so that the next round has the room.
 fn clear(live: &Live, names: &[String]) {
     for name in names {
         let now = json!({ "gracePeriodSeconds": 0 });
@@ -52,7 +52,7 @@ fn clear(live: &Live, names: &[String]) {
 }
 
 #[test]
-fn bindings_that_fail_are_repeated_until_each_pod_has_its_node() {
+fn failed_bindings_are_retried_until_each_pod_has_its_node() {
     let live = cluster();
     let faults = [
         ("refused", Fault::answer(409)),
@@ -75,10 +75,10 @@ fn bindings_that_fail_are_repeated_until_each_pod_has_its_node() {
 }
 
 #[test]
-fn watches_that_break_lose_nothing() {
+fn broken_watches_lose_no_event() {
     let live = cluster();
     for round in 0..6 {
-        // Half of them come while the watches are broken.
+        // Half of them are created while the watches are broken.
         match round {
             0 => live.api.cut_watches(),
             1 => {
@@ -110,14 +110,14 @@ fn watches_that_break_lose_nothing() {
         };
         all_placed_once(&live, &names, &format!("round {round}"));
         live.api.clear_faults();
-        // What vanishes during a gap is gone as well.
+        // A pod that is deleted during a gap is deleted in the cache, too.
         live.api.cut_watches();
         clear(&live, &names);
     }
 }
 
 #[test]
-fn conditions_that_cannot_be_written_hinder_nobody() {
+fn conditions_that_cannot_be_written_delay_no_binding() {
     let live = cluster();
     live.api
         .fault(Fault::answer(500).on("patch", "pods/status"));
@@ -127,18 +127,18 @@ fn conditions_that_cannot_be_written_hinder_nobody() {
     all_placed_once(&live, &names, "without conditions");
     live.api.clear_faults();
     clear(&live, &names);
-    // The next attempt tells it.
+    // The next attempt writes the condition.
     live.admin.create(pod("other", "1", 0)).unwrap();
-    let told = |pod: &Value| {
+    let is_reported = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array().cloned();
         let mut conditions = conditions.unwrap_or_default().into_iter();
-        conditions.any(|own| own["reason"] == "Unschedulable")
+        conditions.any(|condition| condition["reason"] == "Unschedulable")
     };
-    live.until("default/large", "told", told);
+    live.until("default/large", "reported", is_reported);
 }
 
 #[test]
-fn two_that_lead_at_once_place_each_pod_once() {
+fn two_leaders_at_once_bind_each_pod_once() {
     let live = cluster();
     let mut second = live.another(&["--leader-elect=false"]);
     for round in 0..4 {
@@ -159,7 +159,7 @@ fn two_that_lead_at_once_place_each_pod_once() {
 }
 
 #[test]
-fn who_loses_the_lease_ends_and_another_goes_on() {
+fn a_leader_that_loses_its_lease_ends_and_another_takes_over() {
     let mut live = cluster();
     live.admin.create(pod("first", "1", 0)).unwrap();
     live.bound("default/first");
@@ -169,7 +169,7 @@ fn who_loses_the_lease_ends_and_another_goes_on() {
     for name in &names {
         live.admin.create(pod(name, "1", 0)).unwrap();
     }
-    // Somebody else takes the lease while bindings are under way.
+    // Another holder takes the lease while bindings are under way.
     let stolen = json!({ "spec": { "holderIdentity": "somebody else", "renewTime": "2000-01-01T00:00:00.000000Z" } });
     live.admin
         .merge("leases", "kube-system/kube-scheduler", stolen)

@@ -1,4 +1,4 @@
-//! `evictd-scheduler run` and pods of groups: all at once or none.
+//! `evictd-scheduler run` and pod groups: all pods are bound, or none.
 
 use crate::live_scheduling::{Live, node, node_of, pod};
 use evictd_testkit::testing::wait_until;
@@ -16,7 +16,7 @@ pub(crate) fn group(name: &str, min_count: i32, priority: i32) -> Value {
         "spec": { "schedulingPolicy": { "gang": { "minCount": min_count } }, "priority": priority } })
 }
 
-/// Waits until a condition of a group has this status; its message.
+/// Waits until a condition of a group has this status, and returns its message.
 pub(crate) fn condition(live: &Live, group: &str, kind: &str, status: &str) -> String {
     let mut message = None;
     wait_until(&format!("{kind} of {group} is {status}"), || {
@@ -26,15 +26,16 @@ pub(crate) fn condition(live: &Live, group: &str, kind: &str, status: &str) -> S
             .cloned()
             .unwrap_or_default()
             .into_iter();
-        let own = conditions.find(|own| own["type"] == kind && own["status"] == status);
-        message = own.map(|own| own["message"].as_str().unwrap_or("").to_owned());
+        let condition =
+            conditions.find(|condition| condition["type"] == kind && condition["status"] == status);
+        message = condition.map(|condition| condition["message"].as_str().unwrap_or("").to_owned());
         message.is_some()
     });
     message.unwrap()
 }
 
 #[test]
-fn a_gang_is_bound_when_all_of_it_fits_and_its_group_says_so() {
+fn a_gang_is_bound_when_all_its_pods_fit_and_its_group_gets_the_condition() {
     let live = Live::new(&[("one", "2")]);
     live.admin.create(group("train", 3, 0)).unwrap();
     for index in 0..3 {
@@ -51,15 +52,15 @@ fn a_gang_is_bound_when_all_of_it_fits_and_its_group_says_so() {
         message.contains("of the 3 pods that it needs at once 2 fit"),
         "{message}"
     );
-    let told = |pod: &Value| {
+    let is_reported = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array().cloned();
         conditions
             .unwrap_or_default()
             .iter()
-            .any(|own| own["reason"] == "Unschedulable")
+            .any(|condition| condition["reason"] == "Unschedulable")
     };
     for index in 0..3 {
-        live.until(&format!("default/train-{index}"), "told", told);
+        live.until(&format!("default/train-{index}"), "reported", is_reported);
         assert!(node_of(&live, &format!("train-{index}")).is_null());
     }
     node(&live.admin, "two", "2");
@@ -71,7 +72,7 @@ fn a_gang_is_bound_when_all_of_it_fits_and_its_group_says_so() {
 }
 
 #[test]
-fn room_is_made_for_a_whole_gang() {
+fn victims_are_preempted_for_a_whole_gang() {
     let live = Live::new(&[("one", "2"), ("two", "2"), ("three", "2")]);
     for name in ["a", "b", "c"] {
         live.admin.create(pod(name, "1500m", 0)).unwrap();
@@ -87,7 +88,7 @@ fn room_is_made_for_a_whole_gang() {
             .unwrap();
     }
     wait_until("the gang has its nodes", || {
-        // As kubelets end pods that are told to.
+        // As kubelets end terminating pods.
         for pod in live.admin.list("pods") {
             if !pod["metadata"]["deletionTimestamp"].is_null() {
                 let name = pod["metadata"]["name"].as_str().unwrap();
@@ -98,11 +99,11 @@ fn room_is_made_for_a_whole_gang() {
         node_of(&live, "train-0").is_string() && node_of(&live, "train-1").is_string()
     });
     let left = live.admin.list("pods").len();
-    assert_eq!(left, 3, "two go for two, and nobody else");
+    assert_eq!(left, 3, "two pods are preempted for two, and no other");
 }
 
 #[test]
-fn a_pod_waits_for_a_group_that_is_not_there() {
+fn a_pod_waits_until_its_group_exists() {
     let live = Live::new(&[("one", "2")]);
     live.admin.create(member("early", "late", "1", 0)).unwrap();
     live.admin.create(pod("other", "1", 0)).unwrap();

@@ -1,9 +1,9 @@
-//! `evictd-scheduler run` in a cluster with pods as large as their authors like.
+//! `evictd-scheduler run` with very large pods.
 
 use crate::live_scheduling::{Live, condition, pod};
 use serde_json::{Value, json};
 
-/// A pod with an environment variable of so many `<`, each of which takes six bytes on the wire.
+/// A pod with an environment variable of this many `<`. Each takes six bytes on the wire.
 fn large(name: &str, node: &str, length: usize) -> Value {
     let mut pod = pod(name, "1", 0);
     pod["spec"]["containers"][0]["env"] = json!([{ "name": "TEXT", "value": "<".repeat(length) }]);
@@ -13,7 +13,7 @@ fn large(name: &str, node: &str, length: usize) -> Value {
     pod
 }
 
-/// Environment variables of a pod that has more parts than are read.
+/// The environment variables of a pod with more parts than are read.
 fn too_many() -> Value {
     json!(vec![json!({ "name": "A" }); 40_000])
 }
@@ -26,13 +26,13 @@ fn unreadable(name: &str, node: &str) -> Value {
 }
 
 #[test]
-fn a_pod_as_large_as_an_api_server_takes_is_placed_and_hinders_no_other() {
+fn the_largest_pod_of_an_api_server_is_bound_and_delays_no_other() {
     let live = Live::new(&[("one", "4")]);
     live.admin.create(large("large", "", 1_500_000)).unwrap();
     live.admin.create(pod("small", "1", 0)).unwrap();
     assert_eq!(live.bound("default/small"), "one");
     assert_eq!(live.bound("default/large"), "one");
-    // A watch that begins anew gets it in its list.
+    // A restarted watch gets it in its list.
     live.api.compact();
     live.api.cut_watches();
     live.admin.create(pod("later", "1", 0)).unwrap();
@@ -40,10 +40,10 @@ fn a_pod_as_large_as_an_api_server_takes_is_placed_and_hinders_no_other() {
 }
 
 #[test]
-fn a_node_with_a_pod_that_cannot_be_read_takes_no_other_until_it_is_gone() {
+fn a_node_with_an_unreadable_pod_gets_no_pod_until_it_is_deleted() {
     let live = Live::new(&[("one", "4"), ("two", "4")]);
     live.admin.create(unreadable("giant", "one")).unwrap();
-    // Without requests a pod fits everywhere else.
+    // A pod without requests would fit on any node.
     for name in ["a", "b", "c", "d"] {
         live.admin.create(pod(name, "1", 0)).unwrap();
         assert_eq!(live.bound(&format!("default/{name}")), "two");
@@ -51,10 +51,10 @@ fn a_node_with_a_pod_that_cannot_be_read_takes_no_other_until_it_is_gone() {
     let mut free = pod("free", "0", 0);
     free["spec"]["nodeSelector"] = json!({ "kubernetes.io/hostname": "one" });
     live.admin.create(free).unwrap();
-    let told = live.until("default/free", "told why not", |pod| {
+    let reported = live.until("default/free", "reported", |pod| {
         condition(pod)["reason"] == "Unschedulable"
     });
-    let message = condition(&told)["message"].to_string();
+    let message = condition(&reported)["message"].to_string();
     assert!(
         message.contains("1 node(s) had a pod whose requests are unknown"),
         "{message}"
@@ -65,20 +65,20 @@ fn a_node_with_a_pod_that_cannot_be_read_takes_no_other_until_it_is_gone() {
 }
 
 #[test]
-fn a_pod_that_waits_and_cannot_be_read_is_not_tried_and_says_so() {
+fn an_unreadable_pending_pod_is_not_tried_and_gets_a_condition() {
     let live = Live::new(&[("one", "4")]);
     live.admin.create(unreadable("giant", "")).unwrap();
     live.admin.create(pod("small", "1", 0)).unwrap();
     assert_eq!(live.bound("default/small"), "one");
-    let told = live.until("default/giant", "told why not", |pod| {
+    let reported = live.until("default/giant", "reported", |pod| {
         condition(pod)["reason"] == "SchedulerError"
     });
-    let message = condition(&told)["message"].to_string();
+    let message = condition(&reported)["message"].to_string();
     assert!(
         message.contains("cannot read this pod") && message.contains("32768 objects"),
         "{message}"
     );
-    // Another pod of its name is another pod.
+    // A new pod of the same name is read again.
     let now = json!({ "gracePeriodSeconds": 0 });
     live.admin.delete("pods", "default/giant", now).unwrap();
     live.admin.create(pod("giant", "1", 0)).unwrap();
@@ -86,7 +86,7 @@ fn a_pod_that_waits_and_cannot_be_read_is_not_tried_and_says_so() {
 }
 
 #[test]
-fn a_pod_with_a_node_that_cannot_be_read_any_more_keeps_its_last_known_requests() {
+fn an_assigned_pod_that_becomes_unreadable_keeps_its_last_known_requests() {
     let live = Live::new(&[("one", "4")]);
     live.admin.create(pod("known", "3", 0)).unwrap();
     assert_eq!(live.bound("default/known"), "one");
@@ -98,9 +98,9 @@ fn a_pod_with_a_node_that_cannot_be_read_any_more_keeps_its_last_known_requests(
     live.admin.create(pod("fits", "1", 0)).unwrap();
     assert_eq!(live.bound("default/fits"), "one");
     live.admin.create(pod("exceeds", "1", 0)).unwrap();
-    let told = live.until("default/exceeds", "told why not", |pod| {
+    let reported = live.until("default/exceeds", "reported", |pod| {
         condition(pod)["reason"] == "Unschedulable"
     });
-    let message = condition(&told)["message"].to_string();
+    let message = condition(&reported)["message"].to_string();
     assert!(message.contains("1 Insufficient cpu"), "{message}");
 }

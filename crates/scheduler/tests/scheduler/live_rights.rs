@@ -1,10 +1,10 @@
-//! `evictd-scheduler run` in the place of kube-scheduler, with the rights that Kubernetes gives that one.
+//! `evictd-scheduler run` in kube-scheduler's place, with kube-scheduler's rights.
 
 use crate::live_scheduling::{Live, pod};
 use evictd_testkit::ApiServer;
 use serde_json::{Value, json};
 
-/// The rules of `system:kube-scheduler` and `system:volume-scheduler` in Kubernetes 1.36, which know no pod groups.
+/// The rules of `system:kube-scheduler` and `system:volume-scheduler` in Kubernetes 1.36, without rights on pod groups.
 fn rules() -> Value {
     let read = ["get", "list", "watch"];
     let write = ["get", "list", "watch", "patch", "update"];

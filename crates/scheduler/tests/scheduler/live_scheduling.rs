@@ -1,4 +1,4 @@
-//! `evictd-scheduler run` against an API server: pods come, are bound, and are told why not.
+//! `evictd-scheduler run` against an API server: pods are bound, or get a condition.
 
 use crate::scheduler;
 use evictd_testkit::program;
@@ -34,7 +34,10 @@ fn start(kubeconfig: &NamedTempFile, arguments: &[&str]) -> Child {
     let mut command = scheduler();
     command.args(["run", "--kubeconfig"]).arg(kubeconfig.path());
     command.args(arguments);
-    if !arguments.iter().any(|own| own.starts_with("--secure-port")) {
+    if !arguments
+        .iter()
+        .any(|argument| argument.starts_with("--secure-port"))
+    {
         command.arg("--secure-port=0");
     }
     command.stderr(Stdio::null()).spawn().unwrap()
@@ -92,7 +95,7 @@ impl Live {
         status.unwrap()
     }
 
-    /// Waits until this is so of a pod.
+    /// Waits until a pod meets a condition.
     pub(crate) fn until(&self, pod: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let mut found = None;
         wait_until(&format!("{pod} is {what}"), || {
@@ -144,12 +147,12 @@ pub(crate) fn pod(name: &str, cpu: &str, priority: i32) -> Value {
 pub(crate) fn condition(pod: &Value) -> Value {
     let conditions = pod["status"]["conditions"].as_array().cloned();
     let mut conditions = conditions.unwrap_or_default().into_iter();
-    let found = conditions.find(|own| own["type"] == "PodScheduled");
+    let found = conditions.find(|condition| condition["type"] == "PodScheduled");
     found.unwrap_or_default()
 }
 
 #[test]
-fn who_asks_is_told_which_pods_wait_and_what_would_help_one() {
+fn pending_lists_the_waiting_pods_and_the_suggestions_for_one() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
@@ -158,7 +161,7 @@ fn who_asks_is_told_which_pods_wait_and_what_would_help_one() {
     let arguments = [secure.as_str(), "--bind-address=127.0.0.1", allowed];
     let live = Live::with(ApiServer::start().unwrap(), &[("one", "2")], &arguments);
     live.admin.create(pod("large", "5", 0)).unwrap();
-    live.until("default/large", "told", |pod| {
+    live.until("default/large", "reported", |pod| {
         condition(pod)["reason"] == "Unschedulable"
     });
     let server = format!("https://127.0.0.1:{port}");
@@ -169,7 +172,7 @@ fn who_asks_is_told_which_pods_wait_and_what_would_help_one() {
         command.args(arguments).env("COLUMNS", "80");
         String::from_utf8(program::run(&mut command, "").stdout).unwrap()
     };
-    // What is shown is made anew from time to time.
+    // The queue may change between two requests.
     wait_until("the pod is listed as tried", || {
         pending(&["--pod", "large"]).contains("unschedulable")
     });
@@ -182,11 +185,11 @@ fn who_asks_is_told_which_pods_wait_and_what_would_help_one() {
     );
     assert_eq!(
         pending(&["--pod", "shop/none"]),
-        "shop/none does not wait here: it has a node, is gone, or its schedulerName is\nthat of no profile of this one.\n"
+        "shop/none is not pending here: it has a node, was deleted, or no profile of this\nscheduler has its schedulerName.\n"
     );
-    let own: Value = serde_json::from_str(&pending(&["--pod", "large", "-o", "json"])).unwrap();
+    let large: Value = serde_json::from_str(&pending(&["--pod", "large", "-o", "json"])).unwrap();
     assert_eq!(
-        own["help"],
+        large["help"],
         json!({ "feasible": 0, "remedies": { "one": [["3 more cpu"]] } })
     );
 }
@@ -203,14 +206,14 @@ fn s5_064_pods_are_bound_to_the_best_node() {
 }
 
 #[test]
-fn s5_069_a_pod_that_fits_nowhere_is_told_why_and_placed_when_a_node_comes() {
+fn s5_069_an_unschedulable_pod_gets_a_condition_and_is_bound_when_a_node_is_added() {
     let live = Live::new(&[("one", "1")]);
     live.admin.create(pod("large", "3", 0)).unwrap();
-    let told = live.until("default/large", "told", |pod| {
+    let large = live.until("default/large", "reported", |pod| {
         condition(pod)["status"] == "False"
     });
-    assert_eq!(condition(&told)["reason"], "Unschedulable");
-    let message = condition(&told)["message"].as_str().unwrap().to_owned();
+    assert_eq!(condition(&large)["reason"], "Unschedulable");
+    let message = condition(&large)["message"].as_str().unwrap().to_owned();
     assert!(
         message.starts_with("0/1 nodes are available: 1 Insufficient cpu."),
         "{message}"
@@ -220,7 +223,7 @@ fn s5_069_a_pod_that_fits_nowhere_is_told_why_and_placed_when_a_node_comes() {
 }
 
 #[test]
-fn s4_028_a_pod_of_higher_priority_takes_the_place_of_another() {
+fn s4_028_a_pod_of_higher_priority_preempts_another() {
     let live = Live::new(&[("one", "2")]);
     live.admin.create(pod("low", "1500m", 0)).unwrap();
     assert_eq!(live.bound("default/low"), "one");
@@ -228,11 +231,11 @@ fn s4_028_a_pod_of_higher_priority_takes_the_place_of_another() {
     live.until("default/high", "nominated", |pod| {
         pod["status"]["nominatedNodeName"] == "one" || pod["spec"]["nodeName"] == "one"
     });
-    wait_until("the victim is told to end", || {
+    wait_until("the victim terminates", || {
         let low = live.admin.get("pods", "default/low");
         low.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
     });
-    // Nothing ends it here as a kubelet would, unless the server has removed it at once.
+    // As a kubelet ends a terminating pod. The server may have removed it already.
     let now = json!({ "gracePeriodSeconds": 0 });
     let _ = live.admin.delete("pods", "default/low", now);
     assert_eq!(live.bound("default/high"), "one");
@@ -242,14 +245,14 @@ fn s4_028_a_pod_of_higher_priority_takes_the_place_of_another() {
 }
 
 #[test]
-fn s5_061_what_was_decided_before_a_crash_is_never_decided_again() {
+fn s5_061_decisions_before_a_crash_are_not_made_again() {
     let mut live = Live::new(&[("one", "8"), ("two", "8")]);
     for round in 0..10 {
         let names: Vec<String> = (0..4).map(|index| format!("pod-{round}-{index}")).collect();
         for name in &names {
             live.admin.create(pod(name, "100m", 0)).unwrap();
         }
-        // In the midst of it, wherever that is.
+        // At any moment of the bindings.
         live.bound(&format!("default/{}", names[round % 4]));
         live.program.kill().unwrap();
         live.program.wait().unwrap();
@@ -303,7 +306,7 @@ fn another_scheduler_takes_over_when_the_lease_is_given_back() {
 }
 
 #[test]
-fn s5_063_s5_094_claims_get_their_volumes_before_the_pod_is_bound_and_the_node_is_told() {
+fn s5_063_s5_094_claims_are_bound_and_the_node_is_nominated_before_the_pod_is_bound() {
     let live = Live::new(&[("one", "8")]);
     let create = |object: Value| live.admin.create(object).unwrap();
     create(
@@ -331,14 +334,14 @@ fn s5_063_s5_094_claims_get_their_volumes_before_the_pod_is_bound_and_the_node_i
         node_of(&live, "wants").is_null(),
         "bound before its volume is there"
     );
-    live.until("default/wants", "told its node", |pod| {
+    live.until("default/wants", "nominated", |pod| {
         pod["status"]["nominatedNodeName"] == "one"
     });
-    // It counts there once: another of this size fits beside it, and no third.
+    // It counts once on the node: a second pod of this size fits, and no third.
     live.admin.create(pod("beside", "7", 0)).unwrap();
     live.bound("default/beside");
     live.admin.create(pod("third", "1", 0)).unwrap();
-    live.until("default/third", "told", |pod| {
+    live.until("default/third", "reported", |pod| {
         condition(pod)["reason"] == "Unschedulable"
     });
     let bound = json!({ "spec": { "volumeName": "made" }, "status": { "phase": "Bound" } });
@@ -346,7 +349,7 @@ fn s5_063_s5_094_claims_get_their_volumes_before_the_pod_is_bound_and_the_node_i
         .merge("persistentvolumeclaims", "default/data", bound)
         .unwrap();
     let status = json!({ "status": { "phase": "Bound" } });
-    // Where status has a path of its own the first write leaves it alone.
+    // The first write does not set the status, which is a subresource.
     let _ = live
         .admin
         .merge("persistentvolumeclaims/status", "default/data", status);
@@ -354,7 +357,7 @@ fn s5_063_s5_094_claims_get_their_volumes_before_the_pod_is_bound_and_the_node_i
 }
 
 #[test]
-fn a_replacement_is_not_sent_back_to_the_node_that_evicts() {
+fn a_replacement_does_not_return_to_the_node_that_evicted_the_pod() {
     let mut config = NamedTempFile::new().unwrap();
     let profile =
         json!({ "plugins": { "multiPoint": { "enabled": [{ "name": "EvictdReturn" }] } } });
@@ -400,7 +403,7 @@ fn a_replacement_is_not_sent_back_to_the_node_that_evicts() {
 }
 
 #[test]
-fn a_server_whose_etcd_is_too_old_for_streamed_lists_is_listed() {
+fn a_server_with_an_old_etcd_is_listed_without_streaming() {
     let api = ApiServer::start().unwrap();
     api.set(|settings| settings.old_etcd = true);
     let live = Live::at(api, &[("one", "8")]);
@@ -409,7 +412,7 @@ fn a_server_whose_etcd_is_too_old_for_streamed_lists_is_listed() {
 }
 
 #[test]
-fn a_crash_in_the_midst_of_a_preemption_takes_no_second_set_of_victims() {
+fn a_crash_during_a_preemption_leads_to_no_second_set_of_victims() {
     for round in 0..100_u64 {
         let mut live = Live::new(&[("one", "2"), ("two", "2"), ("three", "2")]);
         for name in ["a", "b", "c"] {
@@ -437,7 +440,7 @@ fn a_crash_in_the_midst_of_a_preemption_takes_no_second_set_of_victims() {
         live.program.wait().unwrap();
         live.program = start(&live.kubeconfig, &["--leader-elect=false"]);
         wait_until("the pod has its node", || {
-            // As kubelets end pods that are told to.
+            // As kubelets end terminating pods.
             for pod in live.admin.list("pods") {
                 if !pod["metadata"]["deletionTimestamp"].is_null() {
                     let name = pod["metadata"]["name"].as_str().unwrap();
@@ -458,7 +461,7 @@ fn a_crash_in_the_midst_of_a_preemption_takes_no_second_set_of_victims() {
 }
 
 #[test]
-fn s5_056_of_equal_nodes_that_with_the_fewest_pods_is_chosen() {
+fn s5_056_the_node_with_the_fewest_pods_is_chosen_among_equal_scores() {
     let mut config = NamedTempFile::new().unwrap();
     let all = json!({ "score": { "disabled": [{ "name": "*" }] } });
     let profile = json!({ "schedulerName": "default-scheduler", "plugins": all });

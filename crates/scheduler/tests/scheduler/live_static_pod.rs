@@ -1,4 +1,4 @@
-//! `evictd-scheduler run` in the static pod of kube-scheduler: with the flags that stand there.
+//! `evictd-scheduler run` with the flags of kube-scheduler's static pod.
 
 use crate::live_scheduling::{node, node_of_pod, pod};
 use crate::scheduler;
@@ -22,7 +22,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn s5_073_the_flags_of_kubeadms_static_pod_schedule_and_what_has_no_effect_is_said() {
+fn s5_073_the_flags_of_kubeadms_static_pod_work_and_flags_without_effect_are_reported() {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("test");
     node(&admin, "one", "2");

@@ -1,4 +1,4 @@
-//! `evictd-scheduler run --batch-conf` and Kubernetes' own pod groups: jobs of queues.
+//! `evictd-scheduler run --batch-conf` and Kubernetes' pod groups as jobs of queues.
 
 use crate::live_batch::{conf, queue, start_at};
 use crate::live_groups::{condition, group, member};
@@ -42,7 +42,7 @@ fn only_queues() -> ApiServer {
 }
 
 #[test]
-fn a_gang_of_a_queue_is_bound_whole_and_its_group_says_so_and_has_no_phase() {
+fn a_gang_of_a_queue_is_bound_together_and_its_group_gets_the_condition_but_no_phase() {
     let conf = conf(ACTIONS);
     let live = start_at(only_queues(), &[("one", "2")], &conf);
     let mut train = group("train", 3, 0);
@@ -70,7 +70,7 @@ fn a_gang_of_a_queue_is_bound_whole_and_its_group_says_so_and_has_no_phase() {
 }
 
 #[test]
-fn a_group_of_a_queue_that_is_not_there_is_told_and_waits_for_it() {
+fn a_group_of_a_missing_queue_gets_a_condition_and_waits_for_the_queue() {
     let conf = conf(ACTIONS);
     let live = start_at(only_queues(), &[("one", "2")], &conf);
     let mut train = group("train", 2, 0);
@@ -85,15 +85,15 @@ fn a_group_of_a_queue_that_is_not_there_is_told_and_waits_for_it() {
 }
 
 #[test]
-fn a_gang_that_has_to_be_in_one_domain_waits_for_one_that_takes_it_whole() {
+fn a_gang_with_a_topology_constraint_waits_for_a_domain_that_fits_it() {
     let conf = conf(ACTIONS);
     let live = start_at(only_queues(), &[("one", "2"), ("two", "2")], &conf);
     let mut train = group("train", 3, 0);
     train["spec"]["schedulingConstraints"] = json!({ "topology": [{ "key": "rack" }] });
     live.admin.create(train).unwrap();
     members(&live, "train", 3);
-    let told = |words: &str| {
-        wait_until(&format!("the group is told: {words}"), || {
+    let until_reported = |words: &str| {
+        wait_until(&format!("the group has the message: {words}"), || {
             let message = condition(&live, "default/train", "PodGroupScheduled", "False");
             message.contains(words)
         });
@@ -102,10 +102,10 @@ fn a_gang_that_has_to_be_in_one_domain_waits_for_one_that_takes_it_whole() {
         let labels = json!({ "metadata": { "labels": { "rack": rack } } });
         live.admin.merge("nodes", node, labels).unwrap();
     };
-    told("no node has the label rack");
+    until_reported("no node has the label rack");
     label("one", "a");
     label("two", "b");
-    told("at best there is room for 2 of 3, on those with rack=a");
+    until_reported("at best there is room for 2 of 3, on those with rack=a");
     node(&live.admin, "three", "1");
     label("three", "b");
     all_bound(&live, "train", 3);
@@ -113,9 +113,9 @@ fn a_gang_that_has_to_be_in_one_domain_waits_for_one_that_takes_it_whole() {
     for index in 0..3 {
         assert_ne!(node_of(&live, &format!("train-{index}")), "one");
     }
-    // What comes later goes to the same rack, or waits.
+    // Later pods of the gang get the same rack, or wait.
     live.admin.create(of_batch("train-3", "train")).unwrap();
-    wait_until("the pod is told that its rack is full", || {
+    wait_until("the pod has the message that its rack is full", || {
         let pod = live.admin.get("pods", "default/train-3").unwrap();
         pod.to_string().contains("1 node(s) were outside rack=b")
     });
@@ -126,7 +126,7 @@ fn a_gang_that_has_to_be_in_one_domain_waits_for_one_that_takes_it_whole() {
 }
 
 #[test]
-fn without_volcanos_definitions_there_is_one_queue() {
+fn without_volcanos_definitions_the_default_queue_is_the_only_one() {
     let conf = conf(ACTIONS);
     let api = ApiServer::start().unwrap();
     api.set(|settings| settings.unknown_kinds = vec![VOLCANO_GROUPS, "queues", "workloads"]);
@@ -135,7 +135,7 @@ fn without_volcanos_definitions_there_is_one_queue() {
     members(&live, "train", 2);
     all_bound(&live, "train", 2);
     condition(&live, "default/train", "PodGroupScheduled", "True");
-    // Pods of the default scheduler go on being placed by it.
+    // Pods of the default scheduler are still scheduled by its profile.
     live.admin.create(group("other", 3, 0)).unwrap();
     live.admin
         .create(member("other-0", "other", "1m", 0))
@@ -146,7 +146,7 @@ fn without_volcanos_definitions_there_is_one_queue() {
 }
 
 #[test]
-fn pods_with_scheduling_gates_are_left_alone_until_the_gates_are_gone() {
+fn pods_with_scheduling_gates_are_left_alone_until_the_gates_are_removed() {
     let conf = conf(ACTIONS);
     let live = start_at(only_queues(), &[("one", "4")], &conf);
     live.admin.create(group("kueue", 2, 0)).unwrap();
@@ -155,12 +155,12 @@ fn pods_with_scheduling_gates_are_left_alone_until_the_gates_are_gone() {
         pod["spec"]["schedulingGates"] = json!([{ "name": "kueue.x-k8s.io/admission" }]);
         live.admin.create(pod).unwrap();
     }
-    // Another gang comes and goes through many sessions meanwhile.
+    // Meanwhile another gang is created and deleted, which leads to many sessions.
     live.admin.create(group("train", 2, 0)).unwrap();
     members(&live, "train", 2);
     condition(&live, "default/train", "PodGroupScheduled", "True");
-    let own = live.admin.get("podgroups", "default/kueue").unwrap();
-    assert!(own["status"]["conditions"].is_null(), "{own}");
+    let group = live.admin.get("podgroups", "default/kueue").unwrap();
+    assert!(group["status"]["conditions"].is_null(), "{group}");
     let first = live.admin.get("pods", "default/kueue-0").unwrap();
     assert!(first["spec"]["nodeName"].is_null(), "{first}");
     assert!(first["status"]["conditions"].is_null(), "{first}");
@@ -175,7 +175,7 @@ fn pods_with_scheduling_gates_are_left_alone_until_the_gates_are_gone() {
 }
 
 #[test]
-fn what_was_bound_before_a_restart_is_told_after_it() {
+fn a_gang_that_was_bound_before_a_restart_is_reported_after_it() {
     let conf = conf(ACTIONS);
     let api = only_queues();
     let admin = api.actor("admin");

@@ -96,10 +96,10 @@ fn a_class_that_forbids_preemption_does_so_in_a_simulation() {
         &pod("web", &json!({ "priorityClassName": "vip" })),
     );
     assert_eq!(answer["placed"], json!({}));
-    let told = answer["unschedulable"]["default/web"].as_str().unwrap();
+    let message = answer["unschedulable"]["default/web"].as_str().unwrap();
     assert!(
-        told.contains("not eligible due to preemptionPolicy=Never"),
-        "{told}"
+        message.contains("not eligible due to preemptionPolicy=Never"),
+        "{message}"
     );
 }
 
@@ -131,9 +131,10 @@ fn members_of_a_gang_share_the_claim_that_is_in_the_dump() {
 #[test]
 fn a_custom_resource_named_node_is_no_node_and_volumes_stay_attached() {
     let longhorn = json!({ "apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": { "name": "n1" } });
-    let (answer, told) = simulated(&[longhorn, node("n1", &json!({}))], &pod("web", &json!({})));
+    let (answer, warnings) =
+        simulated(&[longhorn, node("n1", &json!({}))], &pod("web", &json!({})));
     assert_eq!(answer["placed"], json!({ "default/web": "n1" }));
-    assert!(told.contains("1 Node of longhorn.io"), "{told}");
+    assert!(warnings.contains("1 Node of longhorn.io"), "{warnings}");
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn a_chart_becomes_the_pods_of_its_controllers() {
     ]);
     let std = json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "std", "uid": "std" },
         "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer" });
-    let (answer, told) = simulated(
+    let (answer, warnings) = simulated(
         &[node("n1", &json!({})), node("n2", &json!({})), std],
         &chart,
     );
@@ -177,7 +178,7 @@ fn a_chart_becomes_the_pods_of_its_controllers() {
     ];
     assert_eq!(placed, expected, "{answer}");
     assert_eq!(answer["placed"]["default/agent-n2"], "n2");
-    assert!(told.contains("are ignored: 1 Ingress"), "{told}");
+    assert!(warnings.contains("are ignored: 1 Ingress"), "{warnings}");
 }
 
 #[test]
@@ -229,7 +230,7 @@ fn a_simulation_names_the_pods_that_give_way_and_the_reasons_of_gated_ones() {
     let output = program::run(&mut program, "");
     let page = String::from_utf8(output.stdout).unwrap();
     for line in [
-        "1 pod was placed after 1 preemption, 0 fit nowhere, 2 are gated.",
+        "1 pod was scheduled after 1 preemption, 0 are unschedulable, 2 are gated.",
         "default/hog  n1    default/vip  default/keep (violated)",
         "its PodGroup default/g needs 3 pods and has 1",
         "waiting for scheduling gates: [quota]",

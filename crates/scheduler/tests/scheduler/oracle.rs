@@ -1,4 +1,4 @@
-//! What kube-scheduler 1.36.2 answered, through the built program.
+//! The built program gives the recorded answers of kube-scheduler 1.36.2.
 
 use crate::{cluster, plan};
 use evictd_testkit::program::answer;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The input of a case as kubectl would dump it.
+/// The input of a case as a dump of kubectl.
 fn dump(input: &Value) -> String {
     let groups = [
         ("nodes", "v1", "Node"),
@@ -34,7 +34,7 @@ fn strings(value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Violations and victims of each candidate; victims whose order is free, sorted.
+/// Violations and victims of each candidate. Victims without a defined order are sorted.
 fn candidates(of: &Value, free: &[String]) -> BTreeMap<String, (Value, Vec<String>)> {
     let one = |candidate: &Value| {
         let node = candidate["node"].as_str().unwrap().to_owned();
@@ -52,12 +52,12 @@ fn candidates(of: &Value, free: &[String]) -> BTreeMap<String, (Value, Vec<Strin
         .collect()
 }
 
-/// Where the answer differs from what was expected.
+/// The differences between the answer and the expected one.
 fn differences(expected: &Value, answer: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    let mut compare = |what: &str, own: &Value, wanted: &Value| {
-        if own != wanted {
-            found.push(format!("{what}: {own}, expected {wanted}"));
+    let mut compare = |what: &str, actual: &Value, wanted: &Value| {
+        if actual != wanted {
+            found.push(format!("{what}: {actual}, expected {wanted}"));
         }
     };
     for key in ["fitsWithoutPreemption", "eligible"] {
@@ -75,12 +75,12 @@ fn differences(expected: &Value, answer: &Value) -> Vec<String> {
     let excluded = status
         .iter()
         .filter(|(node, _)| expected["filterStatus"].get(node).is_none());
-    for (node, own) in excluded {
-        compare(node, &own["code"], absent);
+    for (node, status) in excluded {
+        compare(node, &status["code"], absent);
     }
     let free = strings(&expected["victimOrderTie"]);
-    let (own, wanted) = (candidates(answer, &free), candidates(expected, &free));
-    compare("candidates", &json!(own), &json!(wanted));
+    let (actual, wanted) = (candidates(answer, &free), candidates(expected, &free));
+    compare("candidates", &json!(actual), &json!(wanted));
     let node = &answer["chosen"]["node"];
     if !expected["chosenTie"]
         .as_array()
@@ -92,7 +92,7 @@ fn differences(expected: &Value, answer: &Value) -> Vec<String> {
 }
 
 #[test]
-fn all_cases_of_the_real_scheduler() {
+fn plans_equal_those_of_kube_scheduler() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preemption/tests/oracle");
     let (mut wrong, mut count) = (Vec::new(), 0);
     for entry in fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! The pod that is planned for.
+//! The pod of `plan`.
 
 use crate::cluster::{cluster, list, pending, pod};
 use crate::{plan, run};
@@ -19,7 +19,7 @@ fn unstored(priority: i32) -> Value {
     pod
 }
 
-/// The priority that a pod with this in its spec is planned with, and the exit code.
+/// The priority of a pod with these fields in its spec, and the exit code.
 fn priority(spec: &Value, classes: &[Value]) -> (Value, String) {
     let mut pending = unstored(0);
     pending["spec"].as_object_mut().unwrap().remove("priority");
@@ -40,7 +40,7 @@ fn priority(spec: &Value, classes: &[Value]) -> (Value, String) {
 }
 
 #[test]
-fn its_class_gives_it_its_priority() {
+fn the_priority_of_a_pod_is_that_of_its_class() {
     let classes = [
         class("gold", 700, false),
         class("some", 7, true),
@@ -53,22 +53,22 @@ fn its_class_gives_it_its_priority() {
             json!({ "priorityClassName": "system-node-critical" }),
             2_000_001_000,
         ),
-        // Of several defaults the lowest counts.
+        // The lowest of several defaults counts.
         (json!({}), 7),
     ];
     for (spec, expected) in table {
         assert_eq!(priority(&spec, &classes).0, expected, "{spec}");
     }
     assert_eq!(priority(&json!({}), &[]).0, 0);
-    let (_, told) = priority(&json!({ "priorityClassName": "golden" }), &classes);
+    let (_, error) = priority(&json!({ "priorityClassName": "golden" }), &classes);
     assert!(
-        told.contains("shop/pending: spec.priorityClassName: \"golden\" is not in the input; known are gold, more, some, system-cluster-critical, system-node-critical"),
-        "{told}"
+        error.contains("shop/pending: spec.priorityClassName: \"golden\" is not in the input; known are gold, more, some, system-cluster-critical, system-node-critical"),
+        "{error}"
     );
 }
 
 #[test]
-fn its_class_may_forbid_it_to_preempt() {
+fn a_class_may_forbid_its_pods_to_preempt() {
     let mut meek = class("meek", 700, false);
     meek["preemptionPolicy"] = json!("Never");
     let mut pending = unstored(0);
@@ -84,7 +84,7 @@ fn its_class_may_forbid_it_to_preempt() {
 }
 
 #[test]
-fn what_is_limited_is_asked_for() {
+fn limits_count_as_requests() {
     let mut limited = unstored(10);
     limited["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": "2" } });
     let answer = answer(&plan(list(&cluster()), &limited, &["-o", "json"]));
@@ -93,7 +93,7 @@ fn what_is_limited_is_asked_for() {
 }
 
 #[test]
-fn a_workload_is_planned_for_by_its_template() {
+fn the_pod_of_a_workload_is_its_template() {
     let spec = &pending(10)["spec"];
     let template = json!({ "metadata": { "labels": { "app": "web" } }, "spec": spec });
     let metadata = json!({ "name": "web", "namespace": "shop" });
@@ -115,7 +115,7 @@ fn a_workload_is_planned_for_by_its_template() {
 }
 
 #[test]
-fn what_is_no_pod() {
+fn manifests_without_a_pod_are_refused() {
     let negative = {
         let mut pod = pending(10);
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("-1");
@@ -143,11 +143,11 @@ fn what_is_no_pod() {
             "shop/pending: spec.containers[0].resources.requests.cpu: -1 is negative",
         ),
     ];
-    for (manifest, told) in table {
+    for (manifest, expected) in table {
         let output = plan(list(&cluster()), &manifest, &[]);
         assert_eq!(output.status.code(), Some(2));
         assert!(
-            stderr(&output).contains(told),
+            stderr(&output).contains(expected),
             "{manifest}: {}",
             stderr(&output)
         );
@@ -155,8 +155,8 @@ fn what_is_no_pod() {
 }
 
 #[test]
-fn it_does_not_count_twice() {
-    // Nominated to the node, it would stand in its own way.
+fn a_pod_that_is_also_in_the_dump_counts_once() {
+    // Its nomination would otherwise take the room that it needs.
     let mut there = pending(10);
     there["status"]["nominatedNodeName"] = json!("one");
     let mut renamed = there.clone();
@@ -177,7 +177,7 @@ fn it_does_not_count_twice() {
 }
 
 #[test]
-fn it_may_be_named_where_the_cluster_has_it() {
+fn a_pending_pod_of_the_cluster_is_found_by_its_name() {
     let items = list(&[cluster(), vec![pending(10)]].concat());
     let answer = answer(&run(&items, &["--pod", "shop/pending", "-o", "json"]));
     assert_eq!(answer["chosen"]["victims"], json!(["shop/cheap"]));
@@ -193,15 +193,15 @@ fn it_may_be_named_where_the_cluster_has_it() {
         ),
         ("-", "only one file can be - (stdin)"),
     ];
-    for (name, told) in table {
+    for (name, expected) in table {
         let output = run(&items, &["--pod", name]);
         assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
 }
 
 #[test]
-fn pods_that_wait_or_have_ended_take_no_room() {
+fn pending_and_ended_pods_take_no_room() {
     let mut ended = pod("ended", "one", 20);
     ended["status"]["phase"] = json!("Succeeded");
     let items = [cluster(), vec![ended, pod("waits", "", 20)]].concat();

@@ -1,4 +1,4 @@
-//! What kube-scheduler 1.36.2 decided: verdicts, scores and words, through the built program.
+//! The built program gives the recorded verdicts, scores and messages of kube-scheduler 1.36.2.
 
 use crate::{cluster, scheduler};
 use evictd_testkit::program::{self, answer};
@@ -46,18 +46,18 @@ fn without_empty(value: &Value) -> Value {
 }
 
 #[test]
-fn all_decisions_of_the_real_scheduler() {
+fn decisions_equal_those_of_kube_scheduler() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduling/tests/oracle/schedule");
     let (mut wrong, mut count) = (Vec::new(), 0);
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let case: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        let own = explain(&case["input"]);
+        let actual = explain(&case["input"]);
         for (key, wanted) in case["expected"].as_object().unwrap() {
-            let (own, wanted) = (without_empty(&own[key]), without_empty(wanted));
-            if own != wanted {
+            let (actual, wanted) = (without_empty(&actual[key]), without_empty(wanted));
+            if actual != wanted {
                 wrong.push(format!(
-                    "{} {key}: {own}, expected {wanted}",
+                    "{} {key}: {actual}, expected {wanted}",
                     path.display()
                 ));
             }

@@ -1,4 +1,4 @@
-//! The smallest HTTP server.
+//! A minimal HTTP server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,8 +8,8 @@ use std::thread;
 /// The head and the body of a request.
 pub(crate) type Request = (String, Vec<u8>);
 
-/// Answers so many requests with a code and a body, each over a connection of its own; what is returned waits for the
-/// last and gives them all.
+/// Answers `count` requests with a code and a body, each over a separate connection. The returned function waits for the last
+/// one and returns all requests.
 pub(crate) fn serve(
     count: usize,
     reply: impl Fn(&str) -> (&'static str, String) + Send + 'static,
@@ -31,7 +31,7 @@ pub(crate) fn serve(
     (address, || server.join().unwrap())
 }
 
-/// Answers every request until the test ends, each in a thread of its own.
+/// Answers every request until the test ends, each in a separate thread.
 pub(crate) fn serve_all(
     reply: impl Fn(&str, &[u8]) -> (&'static str, String) + Send + Sync + 'static,
 ) -> SocketAddr {
@@ -49,7 +49,7 @@ pub(crate) fn serve_all(
                     "HTTP/1.1 {code}\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\
                      Connection: close\r\n\r\n{body}"
                 );
-                // Who asked may have gone.
+                // The client may have closed the connection.
                 let _ = reader.get_mut().write_all(text.as_bytes());
             });
         }

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The pages of `evictd-scheduler plan`.
 
 use crate::cluster::{cluster, list, node, pending, pod};
 use crate::{plan, run, scheduler};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 #[test]
-fn a_person_reads_what_would_happen_and_why() {
+fn the_page_shows_the_victims_and_the_reasons() {
     let mut tainted = node("tainted");
     tainted["spec"] = json!({ "taints": [{ "key": "gpu", "effect": "NoSchedule" }] });
     let more = vec![
@@ -38,7 +38,7 @@ fn a_person_reads_what_would_happen_and_why() {
 }
 
 #[test]
-fn many_nodes_make_no_long_page() {
+fn the_page_of_many_nodes_is_short() {
     let mut items = Vec::new();
     for index in 0..300 {
         let name = format!("n{index}");
@@ -54,7 +54,7 @@ fn many_nodes_make_no_long_page() {
 }
 
 #[test]
-fn nobody_has_to_go_or_nobody_can_help() {
+fn the_page_of_a_plan_without_victims() {
     let page = stdout(&plan(
         list(&[cluster(), vec![node("free")]].concat()),
         &pending(10),
@@ -70,7 +70,7 @@ fn nobody_has_to_go_or_nobody_can_help() {
 }
 
 #[test]
-fn json_and_yaml_say_the_same_in_the_promised_order() {
+fn json_and_yaml_have_the_same_keys_in_the_documented_order() {
     let output = plan(list(&cluster()), &pending(10), &["-o", "json"]);
     let (json, text) = (answer(&output), stdout(&output));
     let yaml = stdout(&plan(list(&cluster()), &pending(10), &["-o", "yaml"]));
@@ -103,13 +103,13 @@ fn json_and_yaml_say_the_same_in_the_promised_order() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|own| own["do"].as_str().unwrap())
+        .map(|action| action["do"].as_str().unwrap())
         .collect();
     assert_eq!(doings, ["nominate", "patchCondition", "delete", "event"]);
 }
 
 #[test]
-fn a_policy_that_spares_budgets() {
+fn never_violate_pdb_leaves_no_candidate_with_violations() {
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": { "name": "all", "namespace": "shop" },
@@ -134,7 +134,7 @@ fn a_policy_that_spares_budgets() {
 }
 
 #[test]
-fn usage_is_explained() {
+fn the_help_has_an_example_and_wrong_flags_are_reported() {
     let output = run("", &["--help"]);
     assert!(
         stdout(&output).contains("evictd-scheduler plan --cluster cluster.json --pod pending.yaml")
@@ -152,7 +152,7 @@ fn usage_is_explained() {
 }
 
 #[test]
-fn where_new_pods_in_place_of_the_victims_could_go() {
+fn victims_are_shown_with_the_nodes_that_fit_their_replacements() {
     let mut items = cluster();
     items[1]["metadata"]["ownerReferences"] =
         json!([{ "kind": "ReplicaSet", "name": "cheap-5d4f", "controller": true }]);
@@ -171,13 +171,13 @@ fn where_new_pods_in_place_of_the_victims_could_go() {
 }
 
 #[test]
-fn what_the_input_does_not_tell_is_not_checked_and_said() {
+fn checks_without_their_objects_in_the_input_are_reported() {
     let mut pending = pending(10);
     pending["spec"]["volumes"] =
         json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
     let page = stdout(&plan(list(&cluster()), &pending, &[]));
-    let told = "no PersistentVolumeClaim is in the input, and the pod has 1";
-    assert!(page.contains(told), "{page}");
+    let expected = "no PersistentVolumeClaim is in the input, and the pod has 1";
+    assert!(page.contains(expected), "{page}");
     let storage = [
         json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "data", "namespace": "shop" },
                 "spec": { "volumeName": "disk", "accessModes": ["ReadWriteOnce"] }, "status": { "phase": "Bound" } }),

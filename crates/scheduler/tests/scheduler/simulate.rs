@@ -22,7 +22,7 @@ fn oracle() -> impl Iterator<Item = Value> {
 }
 
 #[test]
-fn all_timelines_of_the_real_scheduler() {
+fn timelines_equal_those_of_kube_scheduler() {
     let mut count = 0;
     for case in oracle() {
         let output = simulate(&case["input"], &["-o", "json"]);
@@ -54,38 +54,38 @@ fn a_page_shows_every_step_in_80_columns() {
     assert_eq!(table.count(), steps + 1, "{page}");
 }
 
-/// The timeline of these steps is refused with all of this on stderr.
+/// The timeline of these steps is refused with all these lines on stderr.
 #[track_caller]
-fn refused(timeline: &Value, told: &[&str]) {
+fn refused(timeline: &Value, lines: &[&str]) {
     let output = simulate(timeline, &[]);
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
-    for told in told {
-        assert!(text.contains(told), "{told:?} is not in\n{text}");
+    for line in lines {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
 }
 
 #[test]
-fn every_mistake_of_a_timeline_is_told_with_its_place() {
+fn every_mistake_of_a_timeline_is_reported_with_its_place() {
     let pod = json!({ "kind": "Pod", "metadata": { "name": "a" }, "spec": { "priority": "high" } });
     let wrong = json!({ "now": "2026-01-01T00:00:00Z", "steps": [
         { "at": 1, "do": "add", "object": pod },
         { "at": "soon", "do": "leap" },
     ]});
-    let told = [
+    let lines = [
         ":1:",
         "steps[0].object.spec.priority: invalid type: string \"high\", expected i32",
         "steps[1].at: invalid type: string \"soon\"",
         "steps[1].do: unknown variant `leap`",
     ];
-    refused(&wrong, &told);
+    refused(&wrong, &lines);
     let backoff = json!({ "podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 1 });
     let incomplete = json!({ "now": "2026-01-01T00:00:00Z", "config": backoff, "steps": [
         { "at": 5, "do": "assume", "pod": "shop/web" },
         { "at": 3, "do": "unschedulable", "plugins": ["Fit"] },
         {},
     ]});
-    let told = [
+    let lines = [
         "config.podMaxBackoffSeconds: 1: must be at least podInitialBackoffSeconds, 5",
         "steps[0]: needs the key \"node\"",
         "steps[1]: needs the key \"pod\"",
@@ -94,7 +94,7 @@ fn every_mistake_of_a_timeline_is_told_with_its_place() {
         "steps[2]: needs the key \"do\"",
         "steps[2]: needs the key \"at\"",
     ];
-    refused(&incomplete, &told);
+    refused(&incomplete, &lines);
 }
 
 /// An absent list or map and an empty one are the same answer.
@@ -118,16 +118,16 @@ fn without_empty(value: &Value) -> Value {
 }
 
 #[test]
-fn all_sequences_of_the_real_scheduler() {
+fn sequences_equal_those_of_kube_scheduler() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduling/tests/oracle/sequence");
     let mut count = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let case: Value =
             serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
-        let own = answer(&simulate(&case["input"], &["-o", "json"]));
+        let result = answer(&simulate(&case["input"], &["-o", "json"]));
         let name = &case["input"]["name"];
         assert_eq!(
-            without_empty(&own),
+            without_empty(&result),
             without_empty(&case["expected"]),
             "{name}"
         );
@@ -169,30 +169,30 @@ fn asked(dump: &tempfile::NamedTempFile, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn replicas_are_placed_onto_a_dump_and_those_that_fit_nowhere_are_told_why() {
+fn replicas_are_scheduled_onto_a_dump_and_unschedulable_ones_are_shown_with_the_reason() {
     let replicas = file(
         &json!({ "kind": "Deployment", "metadata": { "name": "web" }, "spec": { "replicas": 3,
         "template": { "spec": { "containers": [{ "name": "c", "resources": { "limits": { "cpu": "2" } } }] } } } }),
     );
     let pods = replicas.path().to_str().unwrap();
-    let own = answer(&asked(&dump(), &["--pods", pods, "-o", "json"]));
+    let result = answer(&asked(&dump(), &["--pods", pods, "-o", "json"]));
     assert_eq!(
-        own["placed"],
+        result["placed"],
         json!({ "default/web-0": "two", "default/web-1": "two" })
     );
-    let told = own["unschedulable"]["default/web-2"].as_str().unwrap();
+    let message = result["unschedulable"]["default/web-2"].as_str().unwrap();
     assert!(
-        told.starts_with("0/2 nodes are available: 2 Insufficient cpu."),
-        "{told}"
+        message.starts_with("0/2 nodes are available: 2 Insufficient cpu."),
+        "{message}"
     );
 }
 
 #[test]
-fn the_pods_of_drained_nodes_go_elsewhere_but_for_those_of_the_node() {
+fn the_pods_of_drained_nodes_are_rescheduled_except_those_of_daemon_sets() {
     let output = asked(&dump(), &["--without", "one", "-o", "json"]);
     assert_eq!(answer(&output)["placed"], json!({ "shop/there": "two" }));
-    let told = "pods without a controller are not created again elsewhere: Pod default/bare\n";
-    assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    let message = "pods without a controller are not created again elsewhere: Pod default/bare\n";
+    assert!(stderr(&output).contains(message), "{}", stderr(&output));
     let output = asked(&dump(), &["--without", "nope"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--without nope: there is no such node"));
@@ -210,19 +210,19 @@ fn two_configurations_are_compared_side_by_side() {
         "resources": { "requests": { "cpu": "500m" } } }] } }),
     );
     let (most, pod) = (most.path().to_str().unwrap(), pod.path().to_str().unwrap());
-    let own = answer(&asked(
+    let result = answer(&asked(
         &dump(),
         &["--pods", pod, "--compare", most, "-o", "json"],
     ));
-    assert_eq!(own["own"]["placed"]["default/new"], "two");
-    assert_eq!(own["other"]["placed"]["default/new"], "one");
+    assert_eq!(result["own"]["placed"]["default/new"], "two");
+    assert_eq!(result["other"]["placed"]["default/new"], "one");
     let page = asked(&dump(), &["--pods", pod, "--compare", most]);
     let page = String::from_utf8(page.stdout).unwrap();
-    assert!(page.contains("1 pods go elsewhere"), "{page}");
+    assert!(page.contains("1 pods get another node, or none"), "{page}");
 }
 
 #[test]
-fn a_step_that_cannot_be_done_is_told_and_the_rest_goes_on() {
+fn an_impossible_step_is_reported_and_the_others_are_run() {
     let timeline = json!({ "now": "2026-01-01T00:00:00Z", "steps": [
         { "at": 1, "do": "error", "pod": "shop/web" },
         { "at": 2, "do": "pop" },

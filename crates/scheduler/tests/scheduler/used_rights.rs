@@ -1,4 +1,4 @@
-//! The rights that are packaged for the scheduler are those that it uses.
+//! The packaged role of the scheduler has exactly the rights that it uses.
 
 use crate::live_batch;
 use crate::live_devices::{claim, with_cards};
@@ -15,7 +15,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use tempfile::NamedTempFile;
 
-/// Granted rights of which the test sees no request, and why.
+/// Granted rights without a request in this test, with the reason.
 const UNSEEN: [&str; 3] = [
     // Repeats of an event are written after five minutes.
     "patch events events.k8s.io",
@@ -24,8 +24,8 @@ const UNSEEN: [&str; 3] = [
     "patch resourceclaims/binding resource.k8s.io",
 ];
 
-/// A scheduler with the packaged configuration and these rights, of a server that cannot stream lists, so that lists are asked
-/// for. The file has its credentials.
+/// A scheduler with the packaged configuration and these rights. Its server cannot stream lists, so that the right to list is
+/// used, too. The file has its credentials.
 fn live(rules: Value, port: u16, arguments: &[&str]) -> (Live, NamedTempFile) {
     let api = ApiServer::start().unwrap();
     api.set(|settings| settings.streaming_lists = false);
@@ -40,10 +40,10 @@ fn live(rules: Value, port: u16, arguments: &[&str]) -> (Live, NamedTempFile) {
     let config = package.join("scheduler/scheduler.yaml");
     let secure = format!("--secure-port={port}");
     let credentials = kubeconfig(&api, "token");
-    // As it has them in a pod.
-    let [authentication, authorization] = ["authentication", "authorization"].map(|own| {
+    // As in the packaged pod.
+    let [authentication, authorization] = ["authentication", "authorization"].map(|name| {
         let path = credentials.path().display();
-        format!("--{own}-kubeconfig={path}")
+        format!("--{name}-kubeconfig={path}")
     });
     let common = [
         "--config",
@@ -54,8 +54,8 @@ fn live(rules: Value, port: u16, arguments: &[&str]) -> (Live, NamedTempFile) {
         &authorization,
     ];
     let arguments = [&common[..], arguments].concat();
-    let own = api.kubeconfig_of("token");
-    let live = Live::by(&own, api, &[("one", "4")], &arguments);
+    let kubeconfig = api.kubeconfig_of("token");
+    let live = Live::by(&kubeconfig, api, &[("one", "4")], &arguments);
     (live, credentials)
 }
 
@@ -70,7 +70,7 @@ fn free_port() -> u16 {
     free.local_addr().unwrap().port()
 }
 
-/// The pod, as one of the packaged profile.
+/// The pod with the scheduler name of the packaged profile.
 fn of_profile(mut pod: Value) -> Value {
     pod["spec"]["schedulerName"] = json!("evictd-scheduler");
     pod
@@ -88,7 +88,7 @@ fn until_all_are_used(live: &Live, rules: &Value) {
     assert_eq!(unused, [""; 0]);
 }
 
-/// Pods with claims that are given a volume that is there, and one that is made.
+/// Pods whose claims get an existing volume and a provisioned one.
 fn use_volumes(live: &Live) {
     let create = |object: Value| live.admin.create(object).unwrap();
     create(
@@ -119,7 +119,7 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
     let rules = packaged("scheduler/rights.yaml");
     let port = free_port();
     let (live, _credentials) = live(rules.clone(), port, &[]);
-    // No answer: it is looked whether the pod is bound.
+    // Without an answer the scheduler reads the pod.
     live.api
         .fault(Fault::cut_after(0).on("create", "pods/binding").times(1));
     live.admin.create(of_profile(pod("low", "2", 0))).unwrap();
@@ -132,7 +132,7 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
         low.is_none_or(|low| low["metadata"]["deletionTimestamp"].is_string())
     });
     let now = json!({ "gracePeriodSeconds": 0 });
-    // The server has removed it at once unless something holds it.
+    // The server may have removed it already.
     let _ = live.admin.delete("pods", "default/low", now);
     live.bound("default/high");
     live.admin.create(group("train", 2, 0)).unwrap();
@@ -163,10 +163,10 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
 
 #[test]
 fn every_right_of_batch_sessions_is_used_and_none_is_missing() {
-    let own = packaged("scheduler-batch/rights.yaml");
+    let batch = packaged("scheduler-batch/rights.yaml");
     let mut rules = packaged("scheduler/rights.yaml");
     let all = rules.as_array_mut().unwrap();
-    all.extend(own.as_array().unwrap().iter().cloned());
+    all.extend(batch.as_array().unwrap().iter().cloned());
     let conf = live_batch::conf("enqueue, allocate, backfill");
     let path = conf.path().to_str().unwrap();
     let (live, _credentials) = live(
@@ -175,9 +175,9 @@ fn every_right_of_batch_sessions_is_used_and_none_is_missing() {
         &["--batch-conf", path, "--schedule-period=20ms"],
     );
     let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "volcano-system" } });
-    // It may be there.
+    // It may exist already.
     let _ = live.admin.create(space);
-    // The other one that is needed is made by the scheduler.
+    // The scheduler creates the root queue itself.
     live_batch::queue(&live.admin, "default");
     live.admin
         .create(live_batch::group("train", "default", 1, "1"))
@@ -186,5 +186,5 @@ fn every_right_of_batch_sessions_is_used_and_none_is_missing() {
         .create(live_batch::member("train-0", "train", "1"))
         .unwrap();
     live.bound("default/train-0");
-    until_all_are_used(&live, &own);
+    until_all_are_used(&live, &batch);
 }

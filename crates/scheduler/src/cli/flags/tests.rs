@@ -1,4 +1,4 @@
-//! The flags of kube-scheduler 1.36, each by itself and as static pods have them.
+//! The flags of kube-scheduler 1.36, alone and as in static pods.
 #![allow(clippy::float_cmp, reason = "what is given is what is kept")]
 
 use super::*;
@@ -52,11 +52,11 @@ fn s5_073_the_flags_of_a_static_pod_are_understood() {
     );
 }
 
-/// What becomes of a flag.
+/// The effect of a flag.
 enum Is {
-    /// It means here what it means there, of which this is a part.
+    /// It has kube-scheduler's meaning, which this function checks.
     Meant(fn(&Flags) -> bool),
-    /// It is accepted, and at start it is told that it has no effect.
+    /// It is accepted, and a warning at the start says that it has no effect.
     Told,
 }
 
@@ -74,20 +74,23 @@ fn is_path(found: Option<&PathBuf>) -> bool {
     found.is_some_and(|path| path.ends_with("file"))
 }
 
-/// Every flag of kube-scheduler 1.36 as its options name them, but for `--help` and `--version`.
+/// Every flag of kube-scheduler 1.36, except `--help` and `--version`.
 const FLAGS: [(&str, Is); 63] = [
-    ("--config=file", Meant(|own| is_path(own.config.as_ref()))),
+    (
+        "--config=file",
+        Meant(|flags| is_path(flags.config.as_ref())),
+    ),
     (
         "--write-config-to=file",
-        Meant(|own| is_path(own.write_config_to.as_ref())),
+        Meant(|flags| is_path(flags.write_config_to.as_ref())),
     ),
     ("--master=https://a", Told),
     // Secure serving.
     (
         "--bind-address=::1",
-        Meant(|own| port(own).address.to_string() == "[::1]:10259"),
+        Meant(|flags| port(flags).address.to_string() == "[::1]:10259"),
     ),
-    ("--secure-port=0", Meant(|own| own.port().is_none())),
+    ("--secure-port=0", Meant(|flags| flags.port().is_none())),
     ("--cert-dir=/tmp", Told),
     ("--disable-http2-serving", Told),
     ("--http2-max-streams-per-connection=100", Told),
@@ -95,15 +98,15 @@ const FLAGS: [(&str, Is); 63] = [
     ("--permit-port-sharing=true", Told),
     (
         "--tls-cert-file=file",
-        Meant(|own| is_path(own.tls_cert_file.as_ref())),
+        Meant(|flags| is_path(flags.tls_cert_file.as_ref())),
     ),
     (
         "--tls-private-key-file=file",
-        Meant(|own| is_path(own.tls_private_key_file.as_ref())),
+        Meant(|flags| is_path(flags.tls_private_key_file.as_ref())),
     ),
     (
         "--tls-min-version=VersionTLS13",
-        Meant(|own| port(own).only_tls13),
+        Meant(|flags| port(flags).only_tls13),
     ),
     ("--tls-cipher-suites=a,b", Told),
     ("--tls-curve-preferences=a", Told),
@@ -111,17 +114,17 @@ const FLAGS: [(&str, Is); 63] = [
     // Authentication and authorization.
     (
         "--authentication-kubeconfig=file",
-        Meant(|own| is_path(port(own).authentication.as_ref())),
+        Meant(|flags| is_path(port(flags).authentication.as_ref())),
     ),
     (
         "--authentication-skip-lookup",
-        Meant(|own| port(own).skip_lookup),
+        Meant(|flags| port(flags).skip_lookup),
     ),
     ("--authentication-token-webhook-cache-ttl=10s", Told),
     ("--authentication-tolerate-lookup-failure=false", Told),
     (
         "--client-ca-file=file",
-        Meant(|own| is_path(port(own).client_ca.map(|file| file.path).as_ref())),
+        Meant(|flags| is_path(port(flags).client_ca.map(|file| file.path).as_ref())),
     ),
     ("--requestheader-allowed-names=a", Told),
     ("--requestheader-client-ca-file=a", Told),
@@ -131,11 +134,11 @@ const FLAGS: [(&str, Is); 63] = [
     ("--requestheader-username-headers=a", Told),
     (
         "--authorization-kubeconfig=file",
-        Meant(|own| is_path(port(own).authorization.as_ref())),
+        Meant(|flags| is_path(port(flags).authorization.as_ref())),
     ),
     (
         "--authorization-always-allow-paths=/a,/b*",
-        Meant(|own| port(own).always_allowed == ["/a", "/b*"]),
+        Meant(|flags| port(flags).always_allowed == ["/a", "/b*"]),
     ),
     ("--authorization-webhook-cache-authorized-ttl=10s", Told),
     ("--authorization-webhook-cache-unauthorized-ttl=10s", Told),
@@ -144,56 +147,56 @@ const FLAGS: [(&str, Is); 63] = [
     ("--contention-profiling=false", Told),
     (
         "--kubeconfig=file",
-        Meant(|own| is_path(own.kubeconfig.as_ref())),
+        Meant(|flags| is_path(flags.kubeconfig.as_ref())),
     ),
     ("--kube-api-content-type=application/json", Told),
     (
         "--kube-api-qps=2.5",
-        Meant(|own| own.effective(&[]).unwrap().client_connection.qps == 2.5),
+        Meant(|flags| flags.effective(&[]).unwrap().client_connection.qps == 2.5),
     ),
     (
         "--kube-api-burst=7",
-        Meant(|own| own.effective(&[]).unwrap().client_connection.burst == 7),
+        Meant(|flags| flags.effective(&[]).unwrap().client_connection.burst == 7),
     ),
     (
         "--pod-max-in-unschedulable-pods-duration=1m",
-        Meant(|own| {
-            own.effective(&[]).unwrap().pod_max_unschedulable == SignedDuration::from_mins(1)
+        Meant(|flags| {
+            flags.effective(&[]).unwrap().pod_max_unschedulable == SignedDuration::from_mins(1)
         }),
     ),
     // Leader election.
     (
         "--leader-elect=false",
-        Meant(|own| !election(own).leader_elect),
+        Meant(|flags| !election(flags).leader_elect),
     ),
     (
         "--leader-elect-lease-duration=1m",
-        Meant(|own| election(own).lease_duration == SignedDuration::from_mins(1)),
+        Meant(|flags| election(flags).lease_duration == SignedDuration::from_mins(1)),
     ),
     (
         "--leader-elect-renew-deadline=9s",
-        Meant(|own| election(own).renew_deadline == SignedDuration::from_secs(9)),
+        Meant(|flags| election(flags).renew_deadline == SignedDuration::from_secs(9)),
     ),
     (
         "--leader-elect-retry-period=1s",
-        Meant(|own| election(own).retry_period == SignedDuration::from_secs(1)),
+        Meant(|flags| election(flags).retry_period == SignedDuration::from_secs(1)),
     ),
     (
         "--leader-elect-resource-lock=leases",
-        Meant(|own| own.effective(&[]).is_ok()),
+        Meant(|flags| flags.effective(&[]).is_ok()),
     ),
     (
         "--leader-elect-resource-name=mine",
-        Meant(|own| election(own).resource_name == "mine"),
+        Meant(|flags| election(flags).resource_name == "mine"),
     ),
     (
         "--leader-elect-resource-namespace=here",
-        Meant(|own| election(own).resource_namespace == "here"),
+        Meant(|flags| election(flags).resource_namespace == "here"),
     ),
     // Feature gates and versions.
     (
         "--feature-gates=AllAlpha=false,KubeletPSI=true",
-        Meant(|own| own.warnings().is_empty()),
+        Meant(|flags| flags.warnings().is_empty()),
     ),
     ("--emulated-version=kube=1.35", Told),
     ("--emulation-forward-compatible", Told),
@@ -204,8 +207,8 @@ const FLAGS: [(&str, Is); 63] = [
     ("--disabled-metrics=a", Told),
     ("--show-hidden-metrics-for-version=1.35", Told),
     // Logs.
-    ("-v=4", Meant(|own| own.logging.verbosity == 4)),
-    ("--v=4", Meant(|own| own.logging.verbosity == 4)),
+    ("-v=4", Meant(|flags| flags.logging.verbosity == 4)),
+    ("--v=4", Meant(|flags| flags.logging.verbosity == 4)),
     ("--vmodule=a=2", Told),
     ("--log-flush-frequency=5s", Told),
     ("--logging-format=json", Told),
@@ -215,7 +218,7 @@ const FLAGS: [(&str, Is); 63] = [
     ("--log-text-split-stream", Told),
     (
         "--leader_elect=false",
-        Meant(|own| !election(own).leader_elect),
+        Meant(|flags| !election(flags).leader_elect),
     ),
 ];
 
@@ -230,21 +233,21 @@ fn s5_073_every_flag_of_kube_scheduler_means_something_or_is_told() {
             _ => None,
         };
         let arguments: Vec<&str> = [flag].into_iter().chain(pair).collect();
-        let flags = parse(&arguments).unwrap_or_else(|told| panic!("{flag}: {told}"));
+        let flags = parse(&arguments).unwrap_or_else(|error| panic!("{flag}: {error}"));
         match is {
             Meant(means) => {
                 assert!(means(&flags), "{flag}");
                 assert!(flags.warnings().is_empty(), "{flag}");
             }
             Told => {
-                let told = format!("accepted, but without effect here: {name}");
-                assert_eq!(flags.warnings(), [told], "{flag}");
+                let warning = format!("accepted, but without effect here: {name}");
+                assert_eq!(flags.warnings(), [warning], "{flag}");
             }
         }
     }
 }
 
-/// The flags of static pods as distributions write them: each is understood, and what has no effect is one line.
+/// The static pods of distributions: each flag is accepted, and one line names those without effect.
 #[test]
 fn s5_073_the_static_pods_of_distributions_are_understood() {
     const KUBEADM: &str = "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf \
@@ -282,12 +285,12 @@ fn s5_073_the_static_pods_of_distributions_are_understood() {
             "--cert-dir, --logging-format",
         ),
     ];
-    for (line, without_effect) in table {
+    for (line, ignored_flags) in table {
         let arguments: Vec<&str> = line.split_whitespace().collect();
-        let flags = parse(&arguments).unwrap_or_else(|told| panic!("{line}: {told}"));
-        let told = format!("accepted, but without effect here: {without_effect}");
-        let told = (!without_effect.is_empty()).then_some(told);
-        assert_eq!(flags.warnings(), Vec::from_iter(told), "{line}");
+        let flags = parse(&arguments).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let warning = format!("accepted, but without effect here: {ignored_flags}");
+        let warning = (!ignored_flags.is_empty()).then_some(warning);
+        assert_eq!(flags.warnings(), Vec::from_iter(warning), "{line}");
     }
 }
 
@@ -309,8 +312,8 @@ fn of_a_flag_that_comes_twice_the_last_counts() {
 fn truths_and_durations_are_those_of_go() {
     assert!(!parse(&["--leader-elect=f"]).unwrap().leader_elect.unwrap());
     assert!(parse(&["--leader-elect"]).unwrap().leader_elect.unwrap());
-    let told = parse(&["--profiling=maybe"]).unwrap_err();
-    assert!(told.contains("neither true nor false"), "{told}");
+    let error = parse(&["--profiling=maybe"]).unwrap_err();
+    assert!(error.contains("neither true nor false"), "{error}");
     assert!(parse(&["--log-flush-frequency=5"]).is_err());
     assert!(parse(&["--leader-elect-lease-duration=1 minute"]).is_err());
 }
@@ -318,9 +321,9 @@ fn truths_and_durations_are_those_of_go() {
 #[test]
 fn s5_074_flags_of_the_election_must_go_together() {
     let flags = parse(&["--leader-elect-lease-duration=10s"]).unwrap();
-    let told = flags.effective(&[]).unwrap_err().to_string();
+    let error = flags.effective(&[]).unwrap_err().to_string();
     assert_eq!(
-        told,
+        error,
         "--leader-elect-*: leaseDuration must be above renewDeadline"
     );
     let off = ["--leader-elect=false", "--leader-elect-lease-duration=10s"];
@@ -347,16 +350,16 @@ fn s4_025_s5_100_the_gates_of_1_36_are_as_they_are_there() {
     assert_eq!(flags.warnings(), [""; 0]);
     // Victims are always deleted in the background.
     let flags = parse(&["--feature-gates=SchedulerAsyncPreemption=false"]).unwrap();
-    let told =
+    let expected =
         "--feature-gates SchedulerAsyncPreemption=false changes nothing: it is always on here";
-    assert_eq!(flags.warnings(), [told]);
+    assert_eq!(flags.warnings(), [expected]);
 }
 
 #[test]
 fn what_is_not_known_is_told_with_the_nearest() {
-    let told = parse(&["--leader-elct=true"]).unwrap_err();
-    assert!(told.contains("--leader-elect"), "{told}");
-    // Also of those that have no effect.
+    let error = parse(&["--leader-elct=true"]).unwrap_err();
+    assert!(error.contains("--leader-elect"), "{error}");
+    // Also for flags without effect.
     for (flag, nearest) in [
         ("--tls-cipher-suite=a", "'--tls-cipher-suites'"),
         ("--profilling=false", "'--profiling'"),
@@ -365,14 +368,14 @@ fn what_is_not_known_is_told_with_the_nearest() {
             "'--authorization-kubeconfig'",
         ),
     ] {
-        let told = parse(&[flag]).unwrap_err();
-        assert!(told.contains("unexpected argument"), "{told}");
-        assert!(told.contains(nearest), "{flag}: {told}");
+        let error = parse(&[flag]).unwrap_err();
+        assert!(error.contains("unexpected argument"), "{error}");
+        assert!(error.contains(nearest), "{flag}: {error}");
     }
-    let told = parse(&["--feature-gates=SchedulerQueueingHint=true"]).unwrap_err();
+    let error = parse(&["--feature-gates=SchedulerQueueingHint=true"]).unwrap_err();
     assert!(
-        told.contains("the nearest is SchedulerQueueingHints"),
-        "{told}"
+        error.contains("the nearest is SchedulerQueueingHints"),
+        "{error}"
     );
     assert!(
         parse(&["--leader-elect-retry-period=soon"])
@@ -397,13 +400,16 @@ fn a_configuration_may_name_a_plugin_of_ones_own() {
     write!(file, "{text}").unwrap();
     let path = file.path().to_str().unwrap();
     let flags = parse(&["--config", path]).unwrap();
-    let told = flags.effective(&[]).unwrap_err().to_string();
-    assert!(told.contains("\"Mine\": there is no such plugin"), "{told}");
-    let own = CustomPlugin {
+    let error = flags.effective(&[]).unwrap_err().to_string();
+    assert!(
+        error.contains("\"Mine\": there is no such plugin"),
+        "{error}"
+    );
+    let plugin = CustomPlugin {
         name: "Mine",
         points: &[Point::Permit],
         make: |_, _| Ok(Arc::new(Mine)),
     };
-    let config = flags.effective(&[own]).unwrap();
+    let config = flags.effective(&[plugin]).unwrap();
     assert_eq!(config.profiles[0].points.at(Point::Permit), ["Mine"]);
 }

@@ -1,4 +1,4 @@
-//! What is kept of a decision.
+//! The evidence of a decision, as the secure port shows it.
 
 use crate::run::view::{self, Decision as Evidence};
 use evictd_pod::wire;
@@ -6,8 +6,7 @@ use evictd_scheduling::Outcome as Decision;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// A decision, as others may see it.
-pub(super) fn decision(
+pub(super) fn evidence_of(
     time: Timestamp,
     pod: &wire::Pod,
     attempt: u32,
@@ -53,7 +52,7 @@ pub(super) fn decision(
             evidence.node = Some(node.to_string());
             evidence.message = Some("it waits for a permit".to_owned());
         }
-        // It is not over yet.
+        // The attempt continues with the answer of the extenders.
         Decision::AskExtenders(_) => {}
         Decision::Deleting => evidence.message = Some("it is being deleted".to_owned()),
         Decision::NoProfile => {

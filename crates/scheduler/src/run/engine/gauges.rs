@@ -1,92 +1,51 @@
-//! Gauges, the list of pending pods, and suggestions for one of them.
+//! Gauges of the queue, the cache and the bindings.
 
-use super::Engine;
-use crate::run::view::{Help, Pending};
-use evictd_scheduling::Pool;
-use evictd_what_if::Suggestion;
+use crate::run::metrics::Metrics;
+use crate::run::writer::Writer;
+use evictd_scheduling::{Pool, Scheduler};
 
-/// The most nodes with suggestions for a pod.
-const HELPED: usize = 5;
-
-impl Engine {
-    /// Answers requests for the pending pods.
-    pub(super) fn answer(&mut self) {
-        // Equal requests that arrive together are answered from one pass over the queue.
-        let mut all = None;
-        for asked in self.view.take_asked() {
-            let times = ((self.now)(), self.steady.now());
-            let queue = self.scheduler.queue();
-            let pending = match &asked.pod {
-                None => Pending::clone(all.get_or_insert_with(|| Pending::of(queue, times, None))),
-                Some(pod) => {
-                    let waiting = Pending::of(queue, times, Some(pod));
-                    let help = self.help(&pod.0, &pod.1);
-                    Pending { help, ..waiting }
-                }
-            };
-            // The client may have left.
-            let _ = asked.reply.send(pending);
-        }
+/// Brings the gauges up to date. The engine does this every second.
+pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writer) {
+    let queue = scheduler.queue();
+    let pools = [
+        ("active", queue.count(Pool::Active)),
+        (
+            "backoff",
+            queue.count(Pool::Backoff) + queue.count(Pool::ErrorBackoff),
+        ),
+        ("unschedulable", queue.count(Pool::Unschedulable)),
+        ("gated", queue.count(Pool::Gated)),
+    ];
+    for (plugin, profile, count) in queue.rejected_counts() {
+        let gauge = &metrics.unschedulable_pods;
+        gauge.set([plugin, profile], number(count));
     }
-
-    /// Suggestions for a pod; `None` if it does not wait.
-    fn help(&mut self, namespace: &str, name: &str) -> Option<Help> {
-        let words = |way: Vec<Suggestion>| way.iter().map(ToString::to_string).collect();
-        self.deadline.begin();
-        let help = self.scheduler.suggest(namespace, name, HELPED)?;
-        let remedies = help.nodes.into_iter().map(|remedies| {
-            let ways = remedies.alternatives.into_iter().map(words);
-            (remedies.node, ways.collect())
-        });
-        Some(Help {
-            feasible: help.feasible,
-            remedies: remedies.collect(),
-        })
+    for (name, count) in pools {
+        metrics.pending_pods.set([name], number(count));
     }
-
-    /// Brings the gauges up to date; every second.
-    pub(super) fn measure(&mut self) {
-        let dropped = self.events.take_dropped();
-        self.metrics.events_dropped.add([], dropped);
-        let queue = self.scheduler.queue();
-        let pools = [
-            ("active", queue.count(Pool::Active)),
-            (
-                "backoff",
-                queue.count(Pool::Backoff) + queue.count(Pool::ErrorBackoff),
-            ),
-            ("unschedulable", queue.count(Pool::Unschedulable)),
-            ("gated", queue.count(Pool::Gated)),
-        ];
-        for (plugin, profile, count) in queue.rejected_counts() {
-            let gauge = &self.metrics.unschedulable_pods;
-            gauge.set([plugin, profile], i64::try_from(count).unwrap_or(i64::MAX));
-        }
-        let sizes = self.scheduler.cluster().sizes();
-        let cache = [
-            ("nodes", sizes.nodes),
-            ("pods", sizes.pods),
-            ("assumed_pods", self.scheduler.bindings().count()),
-        ];
-        // Counts of objects in memory fit.
-        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        for (name, count) in pools {
-            self.metrics.pending_pods.set([name], number(count));
-        }
-        for (name, count) in cache {
-            self.metrics.cache_size.set([name], number(count));
-        }
-        self.metrics
-            .goroutines
-            .set(["binding"], number(self.writer.bindings_in_flight()));
-        for (pool, label, count) in self.scheduler.take_incoming_pods() {
-            let queue = match pool {
-                Pool::Active => "active",
-                Pool::Backoff | Pool::ErrorBackoff => "backoff",
-                Pool::Unschedulable => "unschedulable",
-                Pool::Gated => "gated",
-            };
-            self.metrics.queue_incoming_pods.add([queue, label], count);
-        }
+    let sizes = scheduler.cluster().sizes();
+    let cache = [
+        ("nodes", sizes.nodes),
+        ("pods", sizes.pods),
+        ("assumed_pods", scheduler.bindings().count()),
+    ];
+    for (name, count) in cache {
+        metrics.cache_size.set([name], number(count));
     }
+    let bindings = number(writer.bindings_in_flight());
+    metrics.goroutines.set(["binding"], bindings);
+    for (pool, event, count) in scheduler.take_incoming_pods() {
+        let queue = match pool {
+            Pool::Active => "active",
+            Pool::Backoff | Pool::ErrorBackoff => "backoff",
+            Pool::Unschedulable => "unschedulable",
+            Pool::Gated => "gated",
+        };
+        metrics.queue_incoming_pods.add([queue, event], count);
+    }
+}
+
+/// Counts of objects in memory fit.
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

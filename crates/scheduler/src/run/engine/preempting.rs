@@ -1,7 +1,7 @@
-//! Deletes victims. Which pods wait for theirs is known to the scheduler (S5-112).
+//! The writes of a preemption. The pod lifecycle knows which pods wait for their victims (S5-112).
 
 use super::{Engine, scheduler_of};
-use crate::run::attempts::Failure;
+use crate::run::api_retry::Failure;
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::Preemption;
 use evictd_pod::wire;
@@ -39,7 +39,7 @@ impl Engine {
             match action {
                 // A victim that waits for permits returns to the queue (S4-022).
                 Action::RejectWaiting { uid, .. }
-                    if self.scheduler.reject_waiting(self.steady.now(), uid) => {}
+                    if self.scheduler.reject_waiting(self.monotonic.now(), uid) => {}
                 Action::Delete { pod, uid } | Action::RejectWaiting { pod, uid } => {
                     victims.push(reference(pod, uid));
                 }
@@ -74,8 +74,8 @@ impl Engine {
         if preemption.victims.is_empty() {
             return;
         }
-        let steady = self.steady.now();
-        if self.scheduler.begin_preemption(steady, key, node) {
+        let monotonic = self.monotonic.now();
+        if self.scheduler.begin_preemption(monotonic, key, node) {
             self.writer.preempt(preemption);
         } else {
             let name = &pod.metadata.name;
@@ -83,15 +83,15 @@ impl Engine {
         }
     }
 
-    /// Every victim but this one terminates.
+    /// Handles the moment when every victim but this one terminates.
     pub(super) fn last_victim(&mut self, preemptor: &PodRef, victim: &PodRef) {
-        let now = self.steady.now();
+        let now = self.monotonic.now();
         self.scheduler.last_victim(now, &preemptor.uid, &victim.uid);
     }
 
-    /// All requests of a preemption are answered.
+    /// Handles the end of all writes of a preemption.
     pub(super) fn preempted(&mut self, preemptor: &PodRef, failure: Option<Failure>) {
-        let now = self.steady.now();
+        let now = self.monotonic.now();
         let took = self
             .scheduler
             .end_preemption(now, &preemptor.uid, failure.is_some());

@@ -1,8 +1,8 @@
-//! Batch sessions: their decisions are carried out like all others.
+//! Batch sessions. Their decisions are carried out by the same writer as those about single pods.
 
 use super::Engine;
 use crate::run::pod_ref::PodRef;
-use crate::run::writer::{BatchStatus, Eviction, StatusPatch, With};
+use crate::run::writer::{BatchStatus, BindOptions, Eviction, StatusPatch};
 use evictd_batch::job::Tone;
 use evictd_batch::session::{
     Event as SessionEvent, EvictionKind, GroupOutcome, Outcome, PodCondition, PodId,
@@ -20,14 +20,14 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 impl Engine {
-    /// The event as the scheduler sees it: batch sessions keep ended pods, the scheduler does not. `None` if it concerns only
-    /// ended pods.
+    /// The event without ended pods, which batch sessions count and the scheduler does not. `None` if it concerns only ended
+    /// pods.
     pub(super) fn of_living(&mut self, event: Event) -> Option<Event> {
         let (Event::Change(Change::Pod(pods)), Some((batch, _))) = (&event, &mut self.batch) else {
             return Some(event);
         };
-        // A watch event that does not show a decision yet must not undo it.
-        let now = self.steady.now();
+        // The event may be older than a decision of a session. The pod then keeps the decision.
+        let now = self.monotonic.now();
         let decided = batch.on_pod(&mut self.scheduler, now, pods);
         let living = |pod: &Option<Arc<wire::Pod>>| {
             let pod = pod.as_ref()?;
@@ -45,6 +45,7 @@ impl Engine {
         let Some((batch, role)) = &mut self.batch else {
             return;
         };
+        // Both leases are needed, because sessions and profiles place pods onto the same nodes.
         let leads = [&self.role, role]
             .iter()
             .all(|role| *role.borrow() == Role::Leader);
@@ -86,17 +87,18 @@ impl Engine {
             self.write_group(now, &key, group);
         }
         self.report_upstream(now, outcome.upstream_pod_groups);
+        // Last, because the amounts include the pods that were bound above.
         for (name, allocated) in outcome.queue_allocated {
             self.write_queue(&name, allocated);
         }
     }
 
-    /// Reports results of groups of `scheduling.k8s.io`, as for groups of the scheduler's own pods.
+    /// Reports the results of groups of `scheduling.k8s.io`, as for groups of pods that a profile schedules.
     fn report_upstream(&mut self, now: Timestamp, outcomes: BTreeMap<String, UpstreamOutcome>) {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
-        for (group, outcome) in batch.news_of(outcomes) {
+        for (group, outcome) in batch.changed_results(outcomes) {
             let outcome = match outcome {
                 UpstreamOutcome::Unschedulable(why) => Placement::Unschedulable(why),
                 UpstreamOutcome::Preempted => Placement::Preempted,
@@ -106,8 +108,8 @@ impl Engine {
                     continue;
                 }
             };
-            let news = vec![GroupResult { group, outcome }];
-            self.groups.decided(now, news, &self.writer);
+            let results = vec![GroupResult { group, outcome }];
+            self.groups.decided(now, results, &self.writer);
         }
     }
 
@@ -115,20 +117,20 @@ impl Engine {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
-        let now = self.steady.now();
+        let now = self.monotonic.now();
         let Some((pod, pre_bind)) = batch.bind(&mut self.scheduler, now, id, node) else {
             debug!("{}: an earlier binding is not answered", &**id);
             return;
         };
         let reference = PodRef::of(&pod.metadata);
         let node = self.scheduler.cluster().node_name(node).to_owned();
-        debug!("{reference} goes to {node}, by a session");
-        let with = With {
-            prepares: pre_bind,
+        debug!("{reference} is assigned to {node} by a session");
+        let options = BindOptions {
+            pre_bind,
             of_many: true,
-            ..With::default()
+            ..BindOptions::default()
         };
-        let started = self.writer.bind_as(reference.clone(), node.clone(), with);
+        let started = self.writer.bind(reference.clone(), node.clone(), options);
         if let Err(busy) = started {
             warn!("{reference} cannot be bound to {node}: {busy}");
             self.scheduler.bind_failed(now, &reference.uid);
@@ -136,9 +138,9 @@ impl Engine {
         }
     }
 
-    /// A pod that a session has bound is not on its node.
+    /// Makes a pod that a session wanted to bind a pending one again.
     pub(super) fn session_not_bound(&mut self, reference: &PodRef) {
-        let now = self.steady.now();
+        let now = self.monotonic.now();
         if let Some((batch, _)) = &mut self.batch {
             batch.not_bound(&reference.uid);
             batch.show_again(&mut self.scheduler, now, &reference.uid);
@@ -170,12 +172,12 @@ impl Engine {
         }
     }
 
-    /// A pod that was to be evicted stays.
+    /// Undoes the assumption that a pod terminates, because it could not be evicted.
     pub(super) fn session_not_evicted(&mut self, reference: &PodRef) {
         let Some((batch, _)) = &mut self.batch else {
             return;
         };
-        let now = self.steady.now();
+        let now = self.monotonic.now();
         let Some(pod) = batch.known().pod(&reference.uid).cloned() else {
             return;
         };
@@ -200,7 +202,10 @@ impl Engine {
             _ => "Unschedulable",
         };
         let patch = StatusPatch {
-            condition: Some(self.unschedulable(reason, &condition.message, since)),
+            condition: Some(
+                self.failure_handler
+                    .pod_scheduled(reason, &condition.message, since),
+            ),
             nominated_node: condition.nominated_node_name.map(Some),
         };
         self.writer.status(&pod, patch);
@@ -229,7 +234,7 @@ impl Engine {
         let warning = event.kind == Tone::Warning;
         let scheduler = batch.scheduler();
         self.events
-            .told(scheduler, subject, warning, event.reason, &event.message);
+            .of_session(scheduler, subject, warning, event.reason, &event.message);
     }
 
     fn write_group(&mut self, now: Timestamp, key: &str, mut group: GroupOutcome) {
@@ -249,7 +254,7 @@ impl Engine {
         batch.assume_group(key, group.status);
     }
 
-    /// Writes the amounts that a queue's pods hold, if they differ from its status.
+    /// Writes the allocated amounts of a queue, if they differ from its status.
     fn write_queue(&self, name: &str, allocated: BTreeMap<String, String>) {
         let Some((batch, _)) = &self.batch else {
             return;

@@ -1,136 +1,154 @@
-//! Extenders asked over HTTP, beside the thread that decides (extender/v1 of kube-scheduler).
+//! Extenders over HTTP, with the API extender/v1 of kube-scheduler.
 //!
-//! Each question is a task; its answer arrives in a channel. One that hangs is given up after its `httpTimeout`, and holds
-//! up only the pods about which it is asked.
+//! Each request is a task beside the scheduling loop, and its response arrives in a channel. A request that hangs ends after
+//! the `httpTimeout` of its extender, and delays only its pod.
 
+mod http_extender;
 mod nodes;
-mod talk;
 
-use super::attempts::{Failure, FailureKind};
+use super::api_retry::{Failure, FailureKind};
 use super::pod_ref::PodRef;
 use evictd_cluster_client::{Access, Actions, ApiError, CALL_TIMEOUT, Watches};
 use evictd_pod::wire;
 use evictd_scheduling::config::{Extender, Tls};
 use evictd_scheduling::{ExtenderResponse, NodeVictims, NodesResponse, is_interested};
+use http_extender::{HttpExtender, bind, filter, preempt, prioritize};
 use hyper::Request;
 use nodes::Nodes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-use talk::{Peer, bind, filter, preempt, prioritize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
-/// So many pods are asked about at a time; then no further pod is decided about until some answers are there.
-const AT_A_TIME: usize = 256;
+/// The most requests under way. Beyond it no further pod is tried.
+const MAX_IN_FLIGHT: usize = 256;
 
-/// The extenders of a configuration. Clones share what is asked.
+/// The extenders of a configuration. Clones share the requests under way.
 #[derive(Clone)]
-pub struct Extenders {
-    peers: Arc<[Peer]>,
+pub(crate) struct Extenders {
+    extenders: Arc<[HttpExtender]>,
     api: Option<Actions>,
     nodes: Option<Nodes>,
-    asked: Arc<AtomicUsize>,
-    replies: mpsc::UnboundedSender<(Arc<str>, ExtenderResponse)>,
+    in_flight: Arc<AtomicUsize>,
+    responses: mpsc::UnboundedSender<(Arc<str>, ExtenderResponse)>,
 }
 
-/// What the extenders have said, with what the queue knows the pod by.
-pub type Replies = mpsc::UnboundedReceiver<(Arc<str>, ExtenderResponse)>;
+/// The responses with the keys of their pods in the queue.
+pub(crate) type ExtenderResponses = mpsc::UnboundedReceiver<(Arc<str>, ExtenderResponse)>;
+
+/// A request to agree to victims.
+pub(crate) struct PreemptRequest {
+    /// The index of the extender.
+    pub(crate) extender: usize,
+    pub(crate) candidates: Vec<NodeVictims>,
+    /// The victims by node, as the extender gets them.
+    pub(crate) victims: Value,
+}
 
 impl Extenders {
-    /// No extenders.
-    pub fn none() -> (Self, Replies) {
-        let (replies, received) = mpsc::unbounded_channel();
+    pub(crate) fn none() -> (Self, ExtenderResponses) {
+        let (responses, received) = mpsc::unbounded_channel();
         let none = Self {
-            peers: Arc::from([]),
+            extenders: Arc::from([]),
             api: None,
             nodes: None,
-            asked: Arc::default(),
-            replies,
+            in_flight: Arc::default(),
+            responses,
         };
         (none, received)
     }
 
-    /// Those of a configuration. Follows the nodes if one of them has to be sent whole nodes. Must be called inside the
-    /// runtime.
+    /// The extenders of a configuration. Follows the nodes if one of them needs whole nodes. Must be called inside the runtime.
     ///
     /// # Errors
     /// A certificate or a key cannot be used.
-    pub async fn start(
+    pub(crate) async fn start(
         config: &[Extender],
         access: &Access,
         watches: &Watches,
-    ) -> Result<(Self, Replies), ApiError> {
+    ) -> Result<(Self, ExtenderResponses), ApiError> {
         let (none, received) = Self::none();
         if config.is_empty() {
             return Ok((none, received));
         }
-        let mut peers = Vec::new();
+        let mut extenders = Vec::new();
         for extender in config {
             let origin = format!("extender {}", extender.url_prefix);
             let (cluster, user) = kubeconfig(extender);
             let access = Access::to_server(&origin, &cluster, &user).await?;
-            peers.push(Peer {
+            extenders.push(HttpExtender {
                 config: extender.clone(),
                 actions: access.actions()?,
             });
         }
-        let looks = |own: &Extender| !own.filter_verb.is_empty() || !own.prioritize_verb.is_empty();
-        let whole = |own: &Extender| !own.node_cache_capable && looks(own);
+        let needs_nodes = config.iter().any(|extender| {
+            let gets_nodes =
+                !extender.filter_verb.is_empty() || !extender.prioritize_verb.is_empty();
+            gets_nodes && !extender.node_cache_capable
+        });
         let extenders = Self {
-            peers: peers.into(),
+            extenders: extenders.into(),
             api: Some(access.actions()?),
-            nodes: config
-                .iter()
-                .any(whole)
-                .then(|| Nodes::follow(access, watches)),
+            nodes: needs_nodes.then(|| Nodes::follow(access, watches)),
             ..none
         };
         Ok((extenders, received))
     }
 
-    /// Whether no further pod can be asked about now.
-    pub fn is_full(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) >= AT_A_TIME
+    /// Whether no further pod can be tried now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT
     }
 
-    /// Whether one of them knows nodes and pods by their names.
-    pub fn knows_cluster(&self, extender: usize) -> bool {
-        let peer = self.peers.get(extender);
-        peer.is_some_and(|own| own.config.node_cache_capable)
+    /// `nodeCacheCapable`: the extender keeps the cluster itself, and gets names and UIDs alone.
+    pub(crate) fn is_node_cache_capable(&self, extender: usize) -> bool {
+        let extender = self.extenders.get(extender);
+        extender.is_some_and(|extender| extender.config.node_cache_capable)
     }
 
-    /// Who binds a pod in place of the scheduler.
-    pub fn binder(&self, pod: &wire::Pod) -> Option<Binder> {
-        let mut peers = self.peers.iter();
-        let binds =
-            |own: &&Peer| !own.config.bind_verb.is_empty() && is_interested(&own.config, pod);
-        peers.find(binds).cloned().map(Binder)
-    }
-
-    /// Asks which of these nodes will do for a pod, and how good they are.
-    pub fn ask_nodes(&self, key: Arc<str>, pod: Arc<wire::Pod>, nodes: Vec<Arc<str>>) {
-        let own = self.clone();
-        self.spawn(key, async move {
-            ExtenderResponse::Nodes(own.nodes_reply(&pod, nodes).await)
+    /// The extender that binds the pod in place of the scheduler.
+    pub(crate) fn binder(&self, pod: &wire::Pod) -> Option<Binder> {
+        let mut extenders = self.extenders.iter();
+        let binder = extenders.find(|extender| {
+            !extender.config.bind_verb.is_empty() && is_interested(&extender.config, pod)
         });
+        binder.cloned().map(Binder)
     }
 
-    /// Asks one of them which of these victims may go. `victims` is what it is sent of them.
-    pub fn ask_victims(
+    /// Asks all extenders to filter these nodes and to score the rest.
+    pub(crate) fn filter_and_prioritize(
         &self,
         key: Arc<str>,
         pod: Arc<wire::Pod>,
-        (extender, candidates, victims): (usize, Vec<NodeVictims>, Value),
+        nodes: Vec<Arc<str>>,
     ) {
-        let own = self.clone();
+        let extenders = self.clone();
+        self.spawn(key, async move {
+            ExtenderResponse::Nodes(extenders.nodes_reply(&pod, nodes).await)
+        });
+    }
+
+    /// Asks one extender to agree to victims.
+    pub(crate) fn process_preemption(
+        &self,
+        key: Arc<str>,
+        pod: Arc<wire::Pod>,
+        request: PreemptRequest,
+    ) {
+        let PreemptRequest {
+            extender,
+            candidates,
+            victims,
+        } = request;
+        let extenders = self.clone();
         self.spawn(key, async move {
             let accepted = async {
-                let peer = own.peers.get(extender).ok_or("it is not known any more")?;
-                let pod = own.whole(&pod).await?;
-                preempt(peer, pod, victims, &candidates).await
+                let http = extenders.extenders.get(extender);
+                let http = http.ok_or("it is not known any more")?;
+                let pod = extenders.whole_pod(&pod).await?;
+                preempt(http, pod, victims, &candidates).await
             };
             ExtenderResponse::Victims {
                 extender,
@@ -139,19 +157,24 @@ impl Extenders {
         });
     }
 
-    fn spawn(&self, key: Arc<str>, reply: impl Future<Output = ExtenderResponse> + Send + 'static) {
-        let (asked, replies) = (Arc::clone(&self.asked), self.replies.clone());
-        asked.fetch_add(1, Ordering::Relaxed);
+    fn spawn(
+        &self,
+        key: Arc<str>,
+        response: impl Future<Output = ExtenderResponse> + Send + 'static,
+    ) {
+        let (in_flight, responses) = (Arc::clone(&self.in_flight), self.responses.clone());
+        in_flight.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
-            let reply = reply.await;
-            asked.fetch_sub(1, Ordering::Relaxed);
+            let response = response.await;
+            // Before the response is sent: the engine may send the next request as soon as it has this one's response.
+            in_flight.fetch_sub(1, Ordering::Relaxed);
             // The receiver is dropped only when the scheduler ends.
-            let _ = replies.send((key, reply));
+            let _ = responses.send((key, response));
         });
     }
 
-    /// The pod with everything that the API server knows of it.
-    async fn whole(&self, pod: &wire::Pod) -> Result<Value, String> {
+    /// The pod from the API server. The cached one lacks fields that an extender may read.
+    async fn whole_pod(&self, pod: &wire::Pod) -> Result<Value, String> {
         let reference = PodRef::of(&pod.metadata);
         let api = self.api.as_ref().ok_or("no API server is known")?;
         let PodRef {
@@ -163,53 +186,55 @@ impl Extenders {
         found.await.map_err(|error| error.to_string())
     }
 
-    /// Asks one filter after the other, and then all that score at once (S5-050, S5-055).
+    /// Sends Filter to one extender after the other, and then Prioritize to all at once (S5-050, S5-055).
     async fn nodes_reply(
         &self,
         pod: &wire::Pod,
         nodes: Vec<Arc<str>>,
     ) -> Result<NodesResponse, String> {
-        let whole = self.whole(pod).await?;
-        let peers = self.peers.iter();
-        let peers: Vec<&Peer> = peers
-            .filter(|own| is_interested(&own.config, pod))
+        let whole = self.whole_pod(pod).await?;
+        let extenders = self.extenders.iter();
+        let extenders: Vec<&HttpExtender> = extenders
+            .filter(|extender| is_interested(&extender.config, pod))
             .collect();
         let mut reply = NodesResponse::default();
         let mut left = nodes;
-        for peer in &peers {
+        for extender in &extenders {
             if left.is_empty() {
                 break;
             }
-            if peer.config.filter_verb.is_empty() {
+            if extender.config.filter_verb.is_empty() {
                 continue;
             }
-            match filter(peer, &whole, &left, self.nodes.as_ref()).await {
+            match filter(extender, &whole, &left, self.nodes.as_ref()).await {
                 Ok((passed, rejected)) => {
                     left = passed;
                     reply.rejected.extend(rejected);
                 }
-                Err(problem) if peer.config.ignorable => {
-                    warn!("{problem}; it may be passed over");
+                Err(problem) if extender.config.ignorable => {
+                    warn!("{problem}; the extender is ignorable");
                 }
                 Err(problem) => return Err(problem),
             }
         }
+        // The only node is chosen whatever its score is.
         if left.len() > 1 {
-            let mut asked = JoinSet::new();
-            for peer in peers {
-                if !peer.config.prioritize_verb.is_empty() {
-                    let (peer, whole, left) = (peer.clone(), whole.clone(), left.clone());
+            let mut requests = JoinSet::new();
+            for extender in extenders {
+                if !extender.config.prioritize_verb.is_empty() {
+                    let (extender, whole, left) = (extender.clone(), whole.clone(), left.clone());
                     let nodes = self.nodes.clone();
-                    asked.spawn(
-                        async move { prioritize(&peer, &whole, &left, nodes.as_ref()).await },
-                    );
+                    requests.spawn(async move {
+                        prioritize(&extender, &whole, &left, nodes.as_ref()).await
+                    });
                 }
             }
-            while let Some(scores) = asked.join_next().await {
+            while let Some(scores) = requests.join_next().await {
                 match scores {
                     Ok(Ok(scores)) => {
                         for (node, score) in scores {
                             let sum = reply.scores.entry(node).or_default();
+                            // An extender may answer any number.
                             *sum = sum.saturating_add(score);
                         }
                     }
@@ -223,12 +248,11 @@ impl Extenders {
     }
 }
 
-/// An extender that binds a pod.
+/// An extender that binds pods.
 #[derive(Clone)]
-pub struct Binder(Peer);
+pub(crate) struct Binder(HttpExtender);
 
 impl Binder {
-    /// Gives a pod its node.
     pub(super) async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), Failure> {
         bind(&self.0, pod, node).await.map_err(|message| Failure {
             kind: FailureKind::Refused,
@@ -237,13 +261,7 @@ impl Binder {
     }
 }
 
-impl Peer {
-    fn timeout(&self) -> Duration {
-        Duration::try_from(self.config.timeout).unwrap_or(CALL_TIMEOUT)
-    }
-}
-
-/// Keys of `cluster` and `user` of a kubeconfig that mean the same.
+/// The extender's address and credentials as `cluster` and `user` of a kubeconfig.
 fn kubeconfig(extender: &Extender) -> (Value, Value) {
     let some = |text: &String| (!text.is_empty()).then(|| text.clone());
     let tls = extender.tls.clone().unwrap_or_default();
@@ -257,7 +275,7 @@ fn kubeconfig(extender: &Extender) -> (Value, Value) {
         key_data,
         ca_data,
     } = &tls;
-    // As in kube-scheduler, HTTPS without an authority to check by is not checked.
+    // As in kube-scheduler: without an authority the certificate of the extender is not verified.
     let unchecked = extender.enable_https && ca_file.is_empty() && ca_data.is_empty();
     let cluster = json!({
         "server": extender.url_prefix.trim_end_matches('/'), "tls-server-name": some(server_name),

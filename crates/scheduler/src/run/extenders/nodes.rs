@@ -1,4 +1,4 @@
-//! Whole nodes, for extenders that keep none themselves.
+//! Whole nodes, for extenders without a cache of the cluster.
 
 use evictd_cluster_client::{Access, ByKey, Key, Keyed, Reflector, Retry, Store, Watches};
 use evictd_pod::wire;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Default)]
 pub(super) struct Nodes(Arc<Mutex<HashMap<String, Arc<RawValue>>>>);
 
-/// A node and what stands in it.
+/// A node with its JSON.
 pub(super) struct Whole {
     name: String,
     version: String,
@@ -35,7 +35,7 @@ impl<'de> Deserialize<'de> for Whole {
     }
 }
 
-/// Which state of a node is known.
+/// The version of a known node.
 pub(super) struct Known {
     name: String,
     version: String,
@@ -48,7 +48,7 @@ impl Keyed for Known {
 }
 
 impl Nodes {
-    /// Begins to follow them. Must be called inside the runtime.
+    /// Must be called inside the runtime.
     pub(super) fn follow(access: &Access, watches: &Watches) -> Self {
         let nodes = Self::default();
         let reflector = Reflector::new("/api/v1/nodes", nodes.clone(), watches.budget());
@@ -60,7 +60,7 @@ impl Nodes {
         nodes
     }
 
-    /// Those of these names that are known.
+    /// The known nodes of these names.
     pub(super) fn of(&self, names: &[Arc<str>]) -> Vec<Arc<RawValue>> {
         let known = self.lock();
         let nodes = names.iter().filter_map(|name| known.get(&**name));
@@ -89,7 +89,7 @@ impl Store for Nodes {
         known.version == version
     }
 
-    /// A node made anew takes the place of the old one at once.
+    /// A node that was created again replaces the old one, so that its UID does not matter.
     fn has_uid(_: &Known, _: &str) -> bool {
         true
     }
@@ -115,7 +115,7 @@ mod tests {
     use evictd_cluster_client::{Budget, Follow, parse};
 
     #[test]
-    fn a_node_that_is_deleted_while_the_list_is_streamed_is_no_ghost() {
+    fn a_node_that_is_deleted_while_the_list_is_streamed_does_not_stay() {
         let nodes = Nodes::default();
         let mut reflector = Reflector::new("/api/v1/nodes", nodes.clone(), &Budget::default());
         let node = |version: u32| {

@@ -1,11 +1,10 @@
-//! Who a client certificate is for. Only certificates whose chain was verified are read.
+//! The user of a client certificate. Its chain was verified before.
 
-/// The subject of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subject {
-    /// The common name, which is the user's name.
+    /// The user's name: the common name.
     pub(super) name: String,
-    /// The organizations, which are the user's groups.
+    /// The user's groups: the organizations.
     pub(super) groups: Vec<String>,
 }
 
@@ -16,23 +15,30 @@ const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
 /// `None` if there is no common name.
 pub(super) fn subject(der: &[u8]) -> Option<Subject> {
-    let (_, certificate, _) = next(der)?;
-    let (_, body, _) = next(certificate)?;
-    let (tag, _, after_version) = next(body)?;
-    let mut rest = if tag == VERSION { after_version } else { body };
+    let certificate = next(der)?;
+    let body = next(certificate.content)?.content;
+    let version = next(body)?;
+    // The version is optional.
+    let mut rest = if version.tag == VERSION {
+        version.rest
+    } else {
+        body
+    };
     // Serial number, signature algorithm, issuer, validity.
     for _ in 0..4 {
-        rest = next(rest)?.2;
+        rest = next(rest)?.rest;
     }
-    let (_, mut parts, _) = next(rest)?;
+    let mut parts = next(rest)?.content;
     let (mut name, mut groups) = (None, Vec::new());
-    while let Some((_, mut set, after)) = next(parts) {
-        parts = after;
-        while let Some((SEQUENCE, pair, after)) = next(set) {
-            set = after;
-            let (_, kind, value) = next(pair)?;
-            let value = String::from_utf8(next(value)?.1.to_vec()).ok()?;
-            match kind {
+    while let Some(part) = next(parts) {
+        parts = part.rest;
+        let mut set = part.content;
+        while let Some(pair) = next(set).filter(|pair| pair.tag == SEQUENCE) {
+            set = pair.rest;
+            let kind = next(pair.content)?;
+            let value = next(kind.rest)?.content;
+            let value = String::from_utf8(value.to_vec()).ok()?;
+            match kind.content {
                 COMMON_NAME => name = Some(value),
                 ORGANIZATION => groups.push(value),
                 _ => {}
@@ -43,8 +49,16 @@ pub(super) fn subject(der: &[u8]) -> Option<Subject> {
     Some(Subject { name, groups })
 }
 
-/// Tag and content of the first element, and what comes after it.
-fn next(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+/// An element of DER.
+struct Element<'a> {
+    tag: u8,
+    content: &'a [u8],
+    /// The bytes after the element.
+    rest: &'a [u8],
+}
+
+/// The first element.
+fn next(der: &[u8]) -> Option<Element<'_>> {
     let (&tag, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
     let (length, rest) = if first < 0x80 {
@@ -57,7 +71,7 @@ fn next(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         (value?, rest)
     };
     let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
+    Some(Element { tag, content, rest })
 }
 
 #[cfg(test)]
@@ -66,7 +80,7 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
 
     #[test]
-    fn the_name_and_the_groups_are_read_and_rubbish_is_nobodys() {
+    fn name_and_groups_of_a_certificate_are_read_and_damaged_ones_have_no_user() {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params

@@ -1,4 +1,4 @@
-//! Whose client certificates are taken.
+//! The authorities of client certificates.
 
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT};
 use evictd_daemon::tls::authorities;
@@ -7,13 +7,12 @@ use serde_json::Value;
 use tokio_rustls::rustls::RootCertStore;
 use tracing::warn;
 
-/// Where the API server publishes the authorities that it takes itself, for servers beside it.
+/// The API server publishes its authorities here for other servers.
 const PUBLISHED: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 
-/// The authorities that the API server takes itself. `None`, with a warning, if it does not say them: then clients show
-/// tokens.
-pub async fn published_authorities(actions: &Actions) -> Option<RootCertStore> {
+/// The authorities that the API server publishes. `None`, with a warning, if it publishes none: clients then need tokens.
+pub(crate) async fn published_authorities(actions: &Actions) -> Option<RootCertStore> {
     let request = Request::get(PUBLISHED).body(Vec::new());
     let what = format!("GET {PUBLISHED}");
     let found: Result<Value, ApiError> = actions.request(&what, CALL_TIMEOUT, request).await;
@@ -23,7 +22,7 @@ pub async fn published_authorities(actions: &Actions) -> Option<RootCertStore> {
     });
     roots
         .inspect_err(|problem| {
-            warn!("client certificates are not taken at the secure port: {problem}");
+            warn!("the secure port accepts no client certificates: {problem}");
         })
         .ok()
 }

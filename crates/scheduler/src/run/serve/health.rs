@@ -1,15 +1,14 @@
-//! The checks of the scheduler.
+//! The health checks of the scheduler.
 
 use evictd_daemon::health;
 
-/// What can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
-    /// A leader whose lease has run out but that goes on.
+pub(crate) enum Check {
+    /// Fails for a leader that still runs after its lease has expired.
     LeaderElection,
-    /// The lists of all objects are not here yet.
+    /// Fails until all kinds are listed.
     HandlerSync,
-    /// The process ends.
+    /// Fails after a signal to stop.
     Shutdown,
 }
 
@@ -34,4 +33,4 @@ impl health::Check for Check {
 }
 
 /// The state of all checks. Clones share it.
-pub type Health = health::Health<Check>;
+pub(crate) type Health = health::Health<Check>;

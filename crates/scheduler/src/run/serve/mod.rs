@@ -1,28 +1,30 @@
-//! The secure port: health, metrics and pages of the running scheduler over HTTPS, for those who may see them.
+//! The secure port: health, metrics and pages of the running scheduler over HTTPS.
 //!
-//! | path | who may |
+//! | path | access |
 //! |---|---|
 //! | `/healthz`, `/livez`, `/readyz`, also `?verbose`, `?exclude=CHECK` and `/healthz/CHECK` | everybody |
-//! | `/metrics`, `/configz` and other pages | whom the API server's authorization allows to get that path |
+//! | `/metrics`, `/configz` and other pages | users that the API server authorizes to get that path |
 //!
-//! Who asks is told by a client certificate of `--client-ca-file` or by a bearer token, which the API server reviews.
+//! A client authenticates with a certificate of `--client-ca-file` or with a bearer token, which the API server reviews.
 
-mod access;
 mod certificate;
 mod client_ca;
+mod delegated_auth;
 mod health;
 mod port;
+#[cfg(test)]
+mod tests;
 
-pub use access::{Access, CacheTimes};
-pub use client_ca::published_authorities;
-pub use health::{Check, Health};
-pub use port::{OpenPort, Port, PortError};
+pub(crate) use client_ca::published_authorities;
+pub(crate) use delegated_auth::{CacheTimes, DelegatedAuth};
+pub(crate) use health::{Check, Health};
+pub(crate) use port::{OpenPort, Port, PortError};
 
-use access::{Credentials, Denied};
 use axum::Router;
 use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use delegated_auth::{Credentials, Denied};
 use evictd_daemon::metrics::Exposition;
 use evictd_daemon::probes;
 use evictd_daemon::server::{Client, Limits};
@@ -31,32 +33,29 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Limits of the secure port: operators and scrapers beside probes.
-pub const LIMITS: Limits = Limits {
+/// Operators and scrapers use the port beside probes.
+pub(crate) const LIMITS: Limits = Limits {
     connections: 64,
     per_peer: Some(16),
     ..Limits::METRICS
 };
 
-/// The JSON text of a page, from the query of the request.
-pub type Page = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
+/// Makes the JSON of a page from the query of the request.
+pub(crate) type Page =
+    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
 
-/// What is answered. Clones share it.
+/// The content of the port. Clones share it.
 #[derive(Clone)]
-pub struct Answers {
-    /// The checks.
-    pub health: Health,
-    /// The metrics.
-    pub exposition: Exposition,
-    /// Other pages by path: `/configz`.
-    pub pages: BTreeMap<&'static str, Page>,
-    /// Who may see what.
-    pub access: Access,
+pub(crate) struct Answers {
+    pub(crate) health: Health,
+    pub(crate) exposition: Exposition,
+    /// Other pages by path.
+    pub(crate) pages: BTreeMap<&'static str, Page>,
+    pub(crate) auth: DelegatedAuth,
 }
 
 impl Answers {
-    /// Everything at the secure port.
-    pub fn router(self) -> Router {
+    pub(crate) fn router(self) -> Router {
         Router::new().fallback(answer).with_state(Arc::new(self))
     }
 }
@@ -66,14 +65,15 @@ async fn answer(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Response {
-    let mut response = checked(&answers, &client, request).await;
-    let as_said = header::HeaderValue::from_static("nosniff");
-    let headers = response.headers_mut();
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, as_said);
+    let mut response = authorized(&answers, &client, request).await;
+    let nosniff = header::HeaderValue::from_static("nosniff");
+    response
+        .headers_mut()
+        .insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
     response
 }
 
-async fn checked(answers: &Answers, client: &Client, request: Request) -> Response {
+async fn authorized(answers: &Answers, client: &Client, request: Request) -> Response {
     let path = request.uri().path();
     let authorization = request.headers().get(header::AUTHORIZATION);
     let credentials = Credentials {
@@ -83,7 +83,8 @@ async fn checked(answers: &Answers, client: &Client, request: Request) -> Respon
             .unwrap_or_default(),
     };
     let verb = request.method().as_str().to_ascii_lowercase();
-    if let Err(denied) = answers.access.check(&credentials, &verb, path).await {
+    // Before the path is looked up: a client without access learns nothing about which paths exist.
+    if let Err(denied) = answers.auth.check(&credentials, &verb, path).await {
         return refused(&denied);
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -105,7 +106,7 @@ async fn checked(answers: &Answers, client: &Client, request: Request) -> Respon
     }
 }
 
-/// A `Status`, as every server of Kubernetes refuses.
+/// A `Status`, as the API server refuses a request.
 fn refused(denied: &Denied) -> Response {
     let (code, reason) = match denied {
         Denied::Unknown => (StatusCode::UNAUTHORIZED, "Unauthorized"),

@@ -1,6 +1,6 @@
 //! The secure port as the flags configure it.
 
-use super::{Access, CacheTimes, published_authorities};
+use super::{CacheTimes, DelegatedAuth, published_authorities};
 use evictd_cluster_client::{Actions, ApiError, Credentials};
 use evictd_daemon::server::{self, BindError, ListenAddress};
 use evictd_daemon::tls::{Handshake, NamedFile, Pair, Serving, TlsError, make};
@@ -9,57 +9,48 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use tokio::net::TcpListener;
 
-/// How long a certificate is valid that was made at the start: longer than a process runs.
+/// The validity of a certificate that is made at the start. It exceeds the life of any process.
 const VALIDITY: SignedDuration = SignedDuration::from_hours(24 * 3650);
 
-/// The secure port, as the flags say it.
+/// The secure port as the flags describe it.
 #[derive(Debug, Clone)]
-pub struct Port {
-    /// Where it listens.
-    pub address: ListenAddress,
-    /// Its certificate and key; without them one is made.
-    pub certificate: Option<(NamedFile, NamedFile)>,
-    /// Whose client certificates it takes; by default those of the authorities that the API server publishes.
-    pub client_ca: Option<NamedFile>,
-    /// Whether the API server is not asked for them.
-    pub skip_lookup: bool,
-    /// Whether TLS 1.2 is refused.
-    pub only_tls13: bool,
-    /// Who asks who a client is; without one no token is known.
-    pub authentication: Option<PathBuf>,
-    /// Who asks what a client may do.
-    pub authorization: Option<PathBuf>,
-    /// Paths that everybody may get.
-    pub always_allowed: Vec<String>,
+pub(crate) struct Port {
+    pub(crate) address: ListenAddress,
+    /// Certificate and key. Without them a certificate is made.
+    pub(crate) certificate: Option<(NamedFile, NamedFile)>,
+    /// The authorities of client certificates. By default those that the API server publishes.
+    pub(crate) client_ca: Option<NamedFile>,
+    /// `--authentication-skip-lookup`: the published authorities are not read.
+    pub(crate) skip_lookup: bool,
+    pub(crate) only_tls13: bool,
+    /// The kubeconfig to review tokens with. Without it no token is accepted.
+    pub(crate) authentication: Option<PathBuf>,
+    /// The kubeconfig to review access with.
+    pub(crate) authorization: Option<PathBuf>,
+    /// Paths that need no authorization.
+    pub(crate) always_allowed: Vec<String>,
 }
 
-/// Why the secure port cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum PortError {
-    /// The API server cannot be reached as it is configured.
+pub(crate) enum PortError {
     #[error(transparent)]
     Access(#[from] ApiError),
-    /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
 }
 
 /// A secure port that listens.
-pub struct OpenPort {
-    /// The listener.
-    pub listener: TcpListener,
-    /// Its certificate.
-    pub tls: Serving,
-    /// Who may see what.
-    pub access: Access,
+pub(crate) struct OpenPort {
+    pub(crate) listener: TcpListener,
+    pub(crate) tls: Serving,
+    pub(crate) auth: DelegatedAuth,
 }
 
 impl Port {
-    /// Opens it, with a certificate for this host unless files have one.
-    pub async fn open(&self, hostname: &str, now: Timestamp) -> Result<OpenPort, PortError> {
+    /// Begins to listen. A certificate is made for this host, unless the flags name one.
+    pub(crate) async fn open(&self, hostname: &str, now: Timestamp) -> Result<OpenPort, PortError> {
         let authentication = actions(self.authentication.as_ref()).await?;
         let authorization = actions(self.authorization.as_ref()).await?;
         let client_authorities = match (&self.client_ca, &authentication) {
@@ -78,7 +69,7 @@ impl Port {
         };
         tls.show(&pair, &handshake)?;
         let allowed = self.always_allowed.clone();
-        let access = Access::new(
+        let auth = DelegatedAuth::new(
             authentication,
             authorization,
             allowed,
@@ -87,7 +78,7 @@ impl Port {
         Ok(OpenPort {
             listener: server::bind("--bind-address, --secure-port", &self.address).await?,
             tls,
-            access,
+            auth,
         })
     }
 }
@@ -102,12 +93,13 @@ async fn actions(path: Option<&PathBuf>) -> Result<Option<Actions>, ApiError> {
     Ok(Some(access.actions()?))
 }
 
-/// The names in a certificate that was made. An address that stands for all of them is the name of none.
+/// The names in a certificate that is made.
 fn names(hostname: &str) -> Vec<String> {
     let local = ["localhost", "127.0.0.1"].map(str::to_owned);
-    let host = hostname
+    // No client connects to 0.0.0.0.
+    let is_unspecified = hostname
         .parse::<IpAddr>()
         .is_ok_and(|ip| ip.is_unspecified());
-    let host = (!hostname.is_empty() && !host).then(|| hostname.to_owned());
+    let host = (!hostname.is_empty() && !is_unspecified).then(|| hostname.to_owned());
     local.into_iter().chain(host).collect()
 }

@@ -1,10 +1,10 @@
 //! Writes of batch sessions: statuses of pod groups and queues, and evictions.
 
 use super::calls::Calls;
-use super::latest::{Merge, Turns};
 use super::status::{Condition, or_gone, patch_until_answered};
-use super::{Outcome, PodRef, Shared, patient};
-use crate::run::attempts::{Attempts, Failure};
+use super::write_queue::{Merge, WriteQueue};
+use super::{Outcome, PodRef, Shared, retry};
+use crate::run::api_retry::{ApiRetry, Failure};
 use crate::run::batch::eviction_message;
 use evictd_batch::session::EvictionKind;
 use evictd_batch::wire::PodGroupStatus;
@@ -15,31 +15,31 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// A status of an object that is merged into the one that is stored.
+/// A merge patch of an object's status.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BatchStatus {
+pub(crate) struct BatchStatus {
     pub(super) path: String,
     body: Value,
 }
 
 impl Merge for BatchStatus {
-    fn then(mut self, newer: Self) -> Self {
+    fn merge(mut self, newer: Self) -> Self {
         // The older write was to a deleted object of the same name.
         if self.body["metadata"] != newer.body["metadata"] {
             return newer;
         }
-        merge(&mut self.body, newer.body);
+        merge_patches(&mut self.body, newer.body);
         self
     }
 }
 
 /// Merges two JSON merge patches. A field that one of them removes stays removed, unless the newer one sets it.
-fn merge(older: &mut Value, newer: Value) {
+fn merge_patches(older: &mut Value, newer: Value) {
     match (older, newer) {
         (Value::Object(older), Value::Object(newer)) => {
             for (key, value) in newer {
                 match older.get_mut(&key) {
-                    Some(older) => merge(older, value),
+                    Some(older) => merge_patches(older, value),
                     None => {
                         older.insert(key, value);
                     }
@@ -51,8 +51,8 @@ fn merge(older: &mut Value, newer: Value) {
 }
 
 impl BatchStatus {
-    /// Of a pod group. Its kind has no path of its own for the status.
-    pub fn group(metadata: &Metadata, status: &PodGroupStatus) -> Self {
+    /// A patch of a pod group. Its kind has no subresource for the status.
+    pub(crate) fn group(metadata: &Metadata, status: &PodGroupStatus) -> Self {
         let (namespace, name) = (metadata.namespace_or_default(), &metadata.name);
         let mut body = json!({ "status": status });
         if !metadata.uid.is_empty() {
@@ -66,14 +66,15 @@ impl BatchStatus {
         }
     }
 
-    /// What the pods of a queue hold; what it does not hold any more is taken out.
-    pub fn queue(
+    /// A patch of a queue's allocated amounts. Resources that it held `before` and holds no more are removed.
+    pub(crate) fn queue(
         name: &str,
         before: &BTreeMap<String, String>,
         allocated: BTreeMap<String, String>,
     ) -> Self {
-        let gone = before.keys().filter(|name| !allocated.contains_key(*name));
-        let mut body: Map<String, Value> = gone.map(|name| (name.clone(), Value::Null)).collect();
+        let removed = before.keys().filter(|name| !allocated.contains_key(*name));
+        let removed = removed.map(|name| (name.clone(), Value::Null));
+        let mut body: Map<String, Value> = removed.collect();
         body.extend(
             allocated
                 .into_iter()
@@ -86,27 +87,26 @@ impl BatchStatus {
     }
 }
 
-/// Writes one status after the other. Each is tried until the server has answered, because sessions count it as written.
-pub(super) async fn write(calls: Calls, mut statuses: Turns<BatchStatus>) {
+/// Writes one status after the other. Each is retried until the server has answered, because sessions assume that it is
+/// written.
+pub(super) async fn write(calls: Calls, mut statuses: WriteQueue<BatchStatus>) {
     while let Some((path, BatchStatus { body, .. })) = statuses.next().await {
-        patient::until_answered(&path, || calls.merge(&path, &body)).await;
+        retry::until_answered(&path, || calls.merge(&path, &body)).await;
     }
 }
 
-/// A pod that is evicted for another one.
+/// The eviction of a pod for another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Eviction {
-    /// The pod.
-    pub pod: PodRef,
-    /// Which pods are evicted.
-    pub kind: EvictionKind,
-    /// The name of the scheduler that decided.
-    pub scheduler: String,
-    /// When it was decided.
-    pub time: Timestamp,
+pub(crate) struct Eviction {
+    pub(crate) pod: PodRef,
+    pub(crate) kind: EvictionKind,
+    /// The scheduler name of the sessions.
+    pub(crate) scheduler: String,
+    /// The time of the decision.
+    pub(crate) time: Timestamp,
 }
 
-/// Writes the conditions of an eviction (S6-119). Returns false if the pod is deleted already.
+/// Writes the conditions of an eviction (S6-119). Returns false if the pod is already deleted.
 async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
     let Ok(_turn) = shared.victims.acquire().await else {
         return Err(Failure::stopped());
@@ -142,22 +142,22 @@ async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
     Ok(!or_gone(patched)?)
 }
 
-/// A pod that is already deleted is no failure.
+/// Deletes the pod. A pod that is already deleted is no failure.
 async fn delete(shared: &Shared, eviction: &Eviction) -> Result<(), Failure> {
     let Ok(_turn) = shared.victims.acquire().await else {
         return Err(Failure::stopped());
     };
-    let mut attempts = Attempts::default();
+    let mut retry = ApiRetry::default();
     while let Err(error) = shared.calls.delete(&eviction.pod).await {
-        if or_gone(attempts.after(&error).await)? {
+        if or_gone(retry.after(&error).await)? {
             break;
         }
     }
     Ok(())
 }
 
-/// Writes the conditions of all pods before it deletes the first. After a crash the next leader finds the remaining victims by
-/// them, and chooses no others in their place. Ends in [`Outcome::NotEvicted`] for each pod that stays.
+/// Writes the conditions of all pods before it deletes the first one. After a crash the next leader finds the remaining victims
+/// by them and chooses no others. Reports [`Outcome::NotEvicted`] for each pod that it could not evict.
 pub(super) async fn evict(shared: &Arc<Shared>, evictions: Vec<Eviction>) {
     let mut marks = JoinSet::new();
     for eviction in evictions {
@@ -170,20 +170,20 @@ pub(super) async fn evict(shared: &Arc<Shared>, evictions: Vec<Eviction>) {
         match result {
             Ok(true) => marked.push(eviction),
             Ok(false) => {}
-            Err(failure) => stays(shared, eviction, failure),
+            Err(failure) => report(shared, eviction, failure),
         }
     }
     for eviction in marked {
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
             if let Err(failure) = delete(&shared, &eviction).await {
-                stays(&shared, eviction, failure);
+                report(&shared, eviction, failure);
             }
         });
     }
 }
 
-fn stays(shared: &Shared, eviction: Eviction, failure: Failure) {
+fn report(shared: &Shared, eviction: Eviction, failure: Failure) {
     let pod = eviction.pod;
     shared.report(Outcome::NotEvicted { pod, failure });
 }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_statuses_of_one_object_become_one_write_that_says_all_of_both() {
+    fn two_patches_of_one_object_become_one_with_the_fields_of_both() {
         let amounts = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             let pairs = pairs.iter();
             pairs
@@ -203,7 +203,7 @@ mod tests {
         let [nothing, one, two] = [&[][..], &[("cpu", "1")], &[("memory", "2")]].map(amounts);
         let first = BatchStatus::queue("gold", &nothing, one.clone());
         let second = BatchStatus::queue("gold", &one, two.clone());
-        let both = first.then(second);
+        let both = first.merge(second);
         let expected = json!({ "status": { "allocated": { "cpu": null, "memory": "2" } } });
         assert_eq!(both.body, expected);
         let group = |uid: &str, phase: &str| {
@@ -217,7 +217,7 @@ mod tests {
             };
             BatchStatus::group(&metadata, &status)
         };
-        let other = group("1", "Running").then(group("2", "Pending"));
+        let other = group("1", "Running").merge(group("2", "Pending"));
         assert_eq!(other, group("2", "Pending"));
     }
 }

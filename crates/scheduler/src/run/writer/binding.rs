@@ -1,12 +1,12 @@
-//! Gives a pod its node (S5-095).
+//! Bind (S5-095).
 
 use super::PodRef;
 use super::calls::Calls;
-use crate::run::attempts::{Attempts, Failure, FailureKind};
+use crate::run::api_retry::{ApiRetry, Failure, FailureKind};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Before each look at a pod that an extender has bound.
+/// The pauses before each read of a pod that an extender has bound.
 const PAUSES: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(100),
@@ -15,17 +15,17 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(3),
 ];
 
-/// The API server decides: it binds a pod once, however many schedulers or leaders there are for a moment.
+/// Creates the binding. The API server binds a pod only once, even if two schedulers lead for a moment.
 pub(super) async fn bind(calls: &Calls, pod: &PodRef, node: &str) -> Result<(), Failure> {
-    let mut attempts = Attempts::default();
+    let mut retry = ApiRetry::default();
     loop {
         let Err(error) = calls.bind(pod, node).await else {
             return Ok(());
         };
-        let next = attempts.after(&error).await;
-        // A conflict may be with an attempt of our own that got no answer.
-        if attempts.unsure()
-            && let Some(settled) = look(calls, pod, node).await
+        let next = retry.after(&error).await;
+        // An earlier attempt without an answer may have bound the pod, and may be the reason of a conflict.
+        if retry.is_ambiguous()
+            && let Some(settled) = read(calls, pod, node).await
         {
             return settled;
         }
@@ -33,22 +33,22 @@ pub(super) async fn bind(calls: &Calls, pod: &PodRef, node: &str) -> Result<(), 
     }
 }
 
-/// Whether a pod has its node that somebody else says to have bound. That may take a while to be seen.
+/// Reads a pod until it shows the node that an extender has bound it to. That may take a few seconds.
 pub(super) async fn confirm(calls: &Calls, pod: &PodRef, node: &str) -> Result<(), Failure> {
     for pause in PAUSES {
         sleep(pause).await;
-        if let Some(settled) = look(calls, pod, node).await {
+        if let Some(settled) = read(calls, pod, node).await {
             return settled;
         }
     }
     Err(Failure {
         kind: FailureKind::Unanswered,
-        message: "the extender says that it has bound the pod, which has no node".to_owned(),
+        message: "the extender reports that it has bound the pod, which has no node".to_owned(),
     })
 }
 
-/// What became of an attempt without an answer; `None` if the pod has no node, or cannot be read.
-async fn look(calls: &Calls, pod: &PodRef, node: &str) -> Option<Result<(), Failure>> {
+/// The result of a binding as the pod shows it. `None` if the pod has no node, or cannot be read.
+async fn read(calls: &Calls, pod: &PodRef, node: &str) -> Option<Result<(), Failure>> {
     let found = calls.get(pod).await.ok()?;
     let Some(found) = found.filter(|found| found.is(pod)) else {
         return Some(Err(Failure {

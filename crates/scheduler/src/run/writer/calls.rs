@@ -14,7 +14,7 @@ pub(super) struct Calls {
     within: Duration,
 }
 
-/// What of a pod tells whether it was bound.
+/// The fields of a pod that show whether it was bound.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Found {
@@ -35,7 +35,6 @@ struct Spec {
 }
 
 impl Found {
-    /// Its node, if it is this pod and has one.
     pub(super) fn node(&self) -> Option<&str> {
         self.spec
             .node_name
@@ -64,7 +63,7 @@ impl Calls {
         self.sent(&what, request).await
     }
 
-    /// The UID is a precondition.
+    /// Fails for another pod of the same name, because the UID is a precondition.
     pub(super) async fn patch_status(&self, pod: &PodRef, status: &Value) -> Result<(), ApiError> {
         let body = json!({"metadata": {"uid": *pod.uid}, "status": status});
         let what = format!("writing the status of pod {pod}");
@@ -72,7 +71,7 @@ impl Calls {
         self.sent(&what, request).await
     }
 
-    /// With the pod's own grace period. The UID is a precondition.
+    /// Deletes the pod with its grace period. Fails for another pod of the same name.
     pub(super) async fn delete(&self, pod: &PodRef) -> Result<(), ApiError> {
         let body = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": *pod.uid},
@@ -92,22 +91,21 @@ impl Calls {
         }
     }
 
-    /// The object at this path.
     pub(super) async fn read(&self, path: &str) -> Result<Value, ApiError> {
         let what = format!("reading {path}");
         let request = at(Method::GET, path.to_owned(), JSON, &Value::Null);
         self.actions.request(&what, self.within, request).await
     }
 
-    /// Merges this into the object at this path.
+    /// Sends a merge patch.
     pub(super) async fn merge(&self, path: &str, body: &Value) -> Result<(), ApiError> {
         let what = format!("writing {path}");
         let request = at(Method::PATCH, path.to_owned(), MERGE, body);
         self.sent(&what, request).await
     }
 
-    /// Merges this into an object of a built-in kind at this path; lists are merged by their keys.
-    pub(super) async fn merge_by_keys(&self, path: &str, body: &Value) -> Result<(), ApiError> {
+    /// Sends a strategic merge patch, which merges lists by their keys. Only built-in kinds allow it.
+    pub(super) async fn strategic_merge(&self, path: &str, body: &Value) -> Result<(), ApiError> {
         let what = format!("writing {path}");
         let request = at(Method::PATCH, path.to_owned(), STRATEGIC, body);
         self.sent(&what, request).await

@@ -1,11 +1,12 @@
-//! The claims of a pod on devices get what was decided for them before it is bound: first the finalizer that keeps a claim from
-//! being deleted while it has devices, then the devices and the pod that may use them. Every write holds only for the version of
-//! the claim that was looked at, so that nobody's devices are overwritten.
+//! PreBind and Unreserve of resource claims.
+//!
+//! A claim first gets the finalizer that prevents its deletion while it has devices. Then it gets the devices, and the pod that
+//! may use them. The resource version is a precondition of every write, so that devices of another pod are never overwritten.
 
 use super::PodRef;
 use super::calls::Calls;
-use super::patient::{read, write};
-use crate::run::attempts::{Failure, FailureKind};
+use super::retry::{read, write};
+use crate::run::api_retry::{Failure, FailureKind};
 use evictd_placement::DeviceChoice;
 use evictd_pod::wire::{Allocation, Consumer};
 use evictd_scheduling::ClaimRef;
@@ -15,19 +16,19 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
-/// How often somebody else may be faster.
+/// The most retries after a write of another client.
 const CONFLICTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What has to be written next.
+/// The next write to a claim.
 enum Next {
     Nothing,
     Metadata(Value),
     Status(Value),
 }
 
-/// Writes all of it.
-pub(super) async fn prepare(
+/// Allocates and reserves the devices of a pod.
+pub(super) async fn pre_bind(
     calls: &Calls,
     pod: &PodRef,
     devices: &[DeviceChoice],
@@ -43,6 +44,7 @@ pub(super) async fn prepare(
             };
             match written {
                 Err(failure) if failure.kind == FailureKind::Conflict && conflicts < CONFLICTS => {
+                    // Another client has changed the claim. It is read again.
                     conflicts += 1;
                 }
                 other => other?,
@@ -70,20 +72,21 @@ fn next(pod: &PodRef, choice: &DeviceChoice, claim: &Value) -> Result<Next, Fail
     }
     let version = &metadata["resourceVersion"];
     let reserved = consumers(status);
-    let is_reserved = reserved.iter().any(|own| *own.uid == *pod.uid);
+    let is_reserved = reserved.iter().any(|consumer| *consumer.uid == *pod.uid);
     let is_allocated = !status["allocation"].is_null();
     let mut new = json!({});
     match &choice.allocation {
-        // An answer may have been lost.
+        // An earlier write whose answer was lost.
         _ if is_allocated && is_reserved => return Ok(Next::Nothing),
-        // A pod of the same gang may have been faster.
-        Some(own) if has_devices_of(status, own) => {}
+        // Another pod of the gang has written the same allocation.
+        Some(allocation) if has_devices_of(status, allocation) => {}
         Some(_) if is_allocated => return elsewhere("allocated elsewhere"),
         None if !is_allocated => return elsewhere("deallocated elsewhere"),
         Some(allocation) => {
             let finalizers = metadata["finalizers"].as_array();
             let mut finalizers = finalizers.cloned().unwrap_or_default();
-            if !finalizers.iter().any(|own| own == FINALIZER) {
+            if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+                // First, so that the claim cannot be deleted while its devices are in use.
                 finalizers.push(FINALIZER.into());
                 return Ok(Next::Metadata(json!({
                     "metadata": { "resourceVersion": version, "finalizers": finalizers },
@@ -112,14 +115,14 @@ fn status_of(version: &Value, status: &Value) -> Value {
 }
 
 fn consumers(status: &Value) -> Vec<Consumer> {
-    // What is no list of them is none, and the server refuses to have it replaced.
+    // Anything but a list counts as empty. The server then refuses the write that would replace it.
     Vec::deserialize(&status["reservedFor"]).unwrap_or_default()
 }
 
-/// The pod was not bound: it does not use the claims. Returns them as they are now, devices included that they have got, which
-/// nobody else may be given. With `deallocates` a claim that nobody else uses gives those back that it has got for the pod.
-/// Goes on until the server answers.
-pub(super) async fn give_back(
+/// Removes a pod that was not bound from its claims. Returns the present claims: their devices belong to them and are not free.
+/// With `deallocates`, a claim without other users also loses the devices that it got for the pod. Retries until the server
+/// answers.
+pub(super) async fn unreserve(
     calls: &Calls,
     pod: &PodRef,
     devices: &[DeviceChoice],
@@ -128,10 +131,11 @@ pub(super) async fn give_back(
     let mut claims = Vec::new();
     for choice in devices {
         let path = path(&pod.namespace, &choice.claim);
-        let got = choice.allocation.as_ref().filter(|_| deallocates);
+        let allocation = choice.allocation.as_ref().filter(|_| deallocates);
         let claim = loop {
-            match unused(calls, pod, &path, got).await {
+            match unreserve_claim(calls, pod, &path, allocation).await {
                 Ok(claim) => break claim,
+                // A refused write would be refused again.
                 Err(failure) if failure.kind == FailureKind::Refused => break None,
                 Err(_) => sleep(PAUSE).await,
             }
@@ -141,12 +145,12 @@ pub(super) async fn give_back(
     claims
 }
 
-/// The claim at this path without the pod as its user, and without what it has got for the pod; `None` if it is gone.
-async fn unused(
+/// Removes the pod and this allocation from a claim, and returns the claim. `None` if it was deleted.
+async fn unreserve_claim(
     calls: &Calls,
     pod: &PodRef,
     path: &str,
-    got: Option<&Allocation>,
+    allocation: Option<&Allocation>,
 ) -> Result<Option<Value>, Failure> {
     loop {
         let claim = match read(calls, path).await {
@@ -156,27 +160,28 @@ async fn unused(
         let status = &claim["status"];
         let mut reserved = consumers(status);
         let count = reserved.len();
-        reserved.retain(|own| *own.uid != *pod.uid);
-        let idle = reserved.is_empty() && got.is_some_and(|got| has_devices_of(status, got));
-        if reserved.len() == count && !idle {
+        reserved.retain(|consumer| *consumer.uid != *pod.uid);
+        let deallocates = reserved.is_empty()
+            && allocation.is_some_and(|allocation| has_devices_of(status, allocation));
+        if reserved.len() == count && !deallocates {
             return Ok(Some(claim));
         }
         let mut new = json!({ "reservedFor": reserved });
-        if idle {
-            new = nothing();
+        if deallocates {
+            new = unallocated();
         }
         let body = status_of(&claim["metadata"]["resourceVersion"], &new);
         write(calls, &format!("{path}/status"), &body).await?;
     }
 }
 
-fn nothing() -> Value {
+fn unallocated() -> Value {
     json!({ "allocation": null, "reservedFor": null, "devices": null })
 }
 
-/// A claim gives its devices back, if it is still as it was when that was decided.
+/// Deallocates a claim, unless it has changed since the decision.
 pub(super) async fn deallocate(calls: &Calls, claim: &ClaimRef) -> Result<(), Failure> {
-    let mut body = status_of(&json!(claim.resource_version), &nothing());
+    let mut body = status_of(&json!(claim.resource_version), &unallocated());
     body["metadata"]["uid"] = claim.uid.as_str().into();
     let path = format!("{}/status", path(&claim.namespace, &claim.name));
     write(calls, &path, &body).await

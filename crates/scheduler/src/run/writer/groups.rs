@@ -1,37 +1,32 @@
 //! Conditions of pod groups.
 
 use super::calls::Calls;
-use super::latest::{Merge, Turns};
-use super::patient;
+use super::retry;
+use super::write_queue::{Merge, WriteQueue};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// Conditions that a pod group gets.
+/// New conditions of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupStatus {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID, so that no other one of that name is meant; empty where it is not known.
-    pub uid: String,
-    /// The conditions, of different types.
-    pub conditions: Vec<GroupCondition>,
+pub(crate) struct GroupStatus {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// A precondition of the write, unless it is empty.
+    pub(crate) uid: String,
+    /// At most one of each type.
+    pub(crate) conditions: Vec<GroupCondition>,
 }
 
-/// A condition of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupCondition {
-    /// Its type.
-    pub kind: &'static str,
-    /// Whether its status is True.
-    pub holds: bool,
-    /// One word.
-    pub reason: &'static str,
-    /// A sentence.
-    pub message: String,
-    /// When its status changed last.
-    pub since: Timestamp,
+pub(crate) struct GroupCondition {
+    /// The type.
+    pub(crate) kind: &'static str,
+    /// Whether the status is True.
+    pub(crate) holds: bool,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    /// `lastTransitionTime`.
+    pub(crate) since: Timestamp,
 }
 
 impl GroupCondition {
@@ -54,7 +49,8 @@ impl GroupStatus {
 }
 
 impl Merge for GroupStatus {
-    fn then(mut self, newer: Self) -> Self {
+    fn merge(mut self, newer: Self) -> Self {
+        // The older write was to a deleted group of the same name.
         if self.uid != newer.uid {
             return newer;
         }
@@ -66,14 +62,15 @@ impl Merge for GroupStatus {
     }
 }
 
-/// Writes one status after the other. Each is tried until the server has answered, because the scheduler counts it as written.
-pub(super) async fn write(calls: Calls, mut statuses: Turns<GroupStatus>) {
+/// Writes one status after the other. Each is retried until the server has answered, because the scheduler assumes that it is
+/// written.
+pub(super) async fn write(calls: Calls, mut statuses: WriteQueue<GroupStatus>) {
     while let Some((path, status)) = statuses.next().await {
         let conditions: Vec<Value> = status.conditions.iter().map(GroupCondition::body).collect();
         let mut body = json!({"status": {"conditions": conditions}});
         if !status.uid.is_empty() {
             body["metadata"] = json!({"uid": status.uid});
         }
-        patient::until_answered(&path, || calls.merge_by_keys(&path, &body)).await;
+        retry::until_answered(&path, || calls.strategic_merge(&path, &body)).await;
     }
 }

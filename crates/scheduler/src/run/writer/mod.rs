@@ -7,60 +7,59 @@
 //! |---|---|
 //! | 404, or 409 for the UID | the pod was deleted ([`FailureKind::Gone`]) |
 //! | 409 | the pod is in another state than assumed ([`FailureKind::Conflict`]) |
-//! | 429 | nothing was done; again, after the time that the server names |
-//! | 5xx, no answer in time, no connection | perhaps it was done; again, and for a binding the pod is looked at first |
-//! | other 4xx | it will never be done ([`FailureKind::Refused`]) |
+//! | 429 | nothing was done; retried after the time that the server names |
+//! | 5xx, no answer in time, no connection | it may have been done; retried, and for a binding the pod is read first |
+//! | other 4xx | the server would refuse it again ([`FailureKind::Refused`]) |
 
 mod batch;
 mod binding;
 mod calls;
 mod devices;
+mod gang_barrier;
 mod groups;
-mod latest;
-mod patient;
 mod preemption;
+mod retry;
 mod status;
-mod together;
+#[cfg(test)]
+mod tests;
 mod volumes;
+mod write_queue;
 
-pub use batch::{BatchStatus, Eviction};
-pub use groups::{GroupCondition, GroupStatus};
-pub use preemption::Preemption;
-pub use status::{Condition, StatusPatch};
-pub use together::Together;
+pub(crate) use batch::{BatchStatus, Eviction};
+pub(crate) use gang_barrier::GangBarrier;
+pub(crate) use groups::{GroupCondition, GroupStatus};
+pub(crate) use preemption::Preemption;
+pub(crate) use status::{Condition, StatusPatch};
 
-use super::attempts::{Failure, FailureKind};
+use super::api_retry::{Failure, FailureKind};
 use super::events::Events;
 use super::extenders::Binder;
 use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
 use evictd_scheduling::{ClaimRef, PreBindPlan};
-use latest::{Wanted, latest};
 use serde_json::Value;
 use status::{Statuses, Subject};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
+use write_queue::{WriteSender, write_queue};
 
-/// How many writes of a kind are under way at a time, and how long a call may take.
+/// The most concurrent writes of each kind, and time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bindings.
-    pub bindings: usize,
-    /// Bindings that may be under way or wait for their turn; more are refused as [`Busy::Full`].
-    pub waiting_bindings: usize,
-    /// Status patches.
-    pub statuses: usize,
-    /// Preemptions.
-    pub preemptions: usize,
+pub(crate) struct Limits {
+    pub(crate) bindings: usize,
+    /// The most bindings that are under way or wait. Further ones are refused as [`Busy::Full`].
+    pub(crate) waiting_bindings: usize,
+    pub(crate) statuses: usize,
+    pub(crate) preemptions: usize,
     /// Victims of all preemptions.
-    pub victims: usize,
-    /// How long one call may take.
-    pub call: Duration,
+    pub(crate) victims: usize,
+    /// The timeout of one call.
+    pub(crate) call: Duration,
     /// How long the claims of a pod may take to get their volumes.
-    pub volumes: Duration,
+    pub(crate) volumes: Duration,
 }
 
 impl Default for Limits {
@@ -79,66 +78,49 @@ impl Default for Limits {
 
 /// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The pod has this node (S5-064).
     Bound {
-        /// The pod.
         pod: PodRef,
-        /// Its node.
         node: String,
     },
-    /// The pod does not have this node, or with [`super::FailureKind::Unanswered`] it is not known (S5-095).
+    /// The pod does not have this node. With [`FailureKind::Unanswered`] it may have it (S5-095).
     NotBound {
-        /// The pod.
         pod: PodRef,
-        /// The node that it was to get.
         node: String,
-        /// Why.
         failure: Failure,
     },
     /// The present claims of a pod that is not bound. This comes before [`Outcome::NotBound`].
     ClaimsRead(Vec<Value>),
-    /// The devices of a claim of this pod were to be deallocated.
+    /// A request to deallocate the devices of a claim has ended. The pod is one that needs them.
     Deallocated {
-        /// The pod.
         pod: PodRef,
-        /// Why they were not, if so.
         failure: Option<Failure>,
     },
-    /// A pod that a session was to evict stays (S6-119).
+    /// A session could not evict the pod (S6-119).
     NotEvicted {
-        /// The pod.
         pod: PodRef,
-        /// Why.
         failure: Failure,
     },
-    /// The pod's status could not be written.
     StatusNotWritten {
-        /// The pod.
         pod: PodRef,
-        /// Why.
         failure: Failure,
     },
     /// All victims but the last terminate. The last one is deleted next (S4-028, S5-112).
     LastVictim {
-        /// The preemptor.
         preemptor: PodRef,
-        /// The last one.
         victim: PodRef,
     },
-    /// A preemption has ended (S4-029).
+    /// A preemption has ended (S4-029). It has failed if a victim could not be deleted.
     Preempted {
-        /// The preemptor.
         preemptor: PodRef,
-        /// Why a victim could not be deleted, if one could not.
         failure: Option<Failure>,
     },
 }
 
-/// Why a write was not taken.
+/// Why the writer refuses a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Busy {
-    /// Too many wait.
+pub(crate) enum Busy {
     #[error("too many writes wait for the API server")]
     Full,
 }
@@ -154,35 +136,35 @@ impl From<Busy> for Failure {
 
 /// The parts of a binding beside pod and node.
 #[derive(Default)]
-pub struct With {
-    /// The plan for the pod's claims.
-    pub prepares: PreBindPlan,
-    /// An extender that binds.
-    pub binder: Option<Binder>,
-    /// The barrier of its gang: no pod is bound before the claims of all pods are prepared.
-    pub together: Option<Together>,
-    /// Whether the pod was placed with others. Then it is taken however many bindings wait.
-    pub of_many: bool,
+pub(crate) struct BindOptions {
+    /// The changes of the pod's claims in PreBind.
+    pub(crate) pre_bind: PreBindPlan,
+    /// An extender that binds the pod.
+    pub(crate) binder: Option<Binder>,
+    /// No pod of the gang is bound before the claims of all its pods are prepared.
+    pub(crate) gang_barrier: Option<GangBarrier>,
+    /// Whether the pod was placed with others. Its binding is then accepted however many wait.
+    pub(crate) of_many: bool,
 }
 
-/// Takes writes and carries them out. Clones share their state.
+/// Carries out writes. Clones share their state.
 #[derive(Clone)]
-pub struct Writer(Arc<Shared>);
+pub(crate) struct Writer(Arc<Shared>);
 
 struct Shared {
     calls: Calls,
     events: Events,
     statuses: Statuses,
-    groups: Wanted<GroupStatus>,
-    of_batch: Wanted<BatchStatus>,
+    groups: WriteSender<GroupStatus>,
+    batch_statuses: WriteSender<BatchStatus>,
     bindings: Semaphore,
     preemptions: Semaphore,
     victims: Semaphore,
     limits: Limits,
     /// How many bindings wait or are under way.
     bindings_begun: AtomicUsize,
-    /// How many of them wait for others of their gang.
-    at_rest: AtomicUsize,
+    /// How many of them wait at a gang barrier.
+    at_barrier: AtomicUsize,
     outcomes: mpsc::UnboundedSender<Outcome>,
 }
 
@@ -191,51 +173,47 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Writer {
-    /// The channel holds at most one outcome per write, so it is bounded by what the limits and the pods allow.
-    pub fn new(
+    /// The channel holds at most one outcome for each write, so that the limits and the number of pods bound it.
+    pub(crate) fn new(
         actions: Actions,
         events: Events,
         limits: Limits,
     ) -> (Self, mpsc::UnboundedReceiver<Outcome>) {
         let (outcomes, received) = mpsc::unbounded_channel();
         let calls = Calls::new(actions, limits.call);
-        let (groups, of_groups) = latest();
-        tokio::spawn(groups::write(calls.clone(), of_groups));
-        let (of_batch, written) = latest();
-        tokio::spawn(batch::write(calls.clone(), written));
+        let (groups, queue) = write_queue();
+        tokio::spawn(groups::write(calls.clone(), queue));
+        let (batch_statuses, queue) = write_queue();
+        tokio::spawn(batch::write(calls.clone(), queue));
         let shared = Shared {
             statuses: Statuses::new(calls.clone(), limits.statuses, outcomes.clone()),
             calls,
             events,
             groups,
-            of_batch,
+            batch_statuses,
             bindings: Semaphore::new(limits.bindings),
             preemptions: Semaphore::new(limits.preemptions),
             victims: Semaphore::new(limits.victims),
             limits,
             bindings_begun: AtomicUsize::new(0),
-            at_rest: AtomicUsize::new(0),
+            at_barrier: AtomicUsize::new(0),
             outcomes,
         };
         (Self(Arc::new(shared)), received)
     }
 
-    /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. The scheduler begins no second binding of a
-    /// pod before the first has ended. Must be called inside the runtime, as all that follow.
-    pub fn bind(&self, pod: PodRef, node: String) -> Result<(), Busy> {
-        self.bind_as(pod, node, With::default())
-    }
-
-    /// As [`Self::bind`], with the other parts of a binding.
-    pub fn bind_as(&self, pod: PodRef, node: String, with: With) -> Result<(), Busy> {
+    /// Binds a pod, which ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. The scheduler begins no second binding of a pod
+    /// before the first has ended. This and the following methods must be called inside the runtime.
+    pub(crate) fn bind(&self, pod: PodRef, node: String, options: BindOptions) -> Result<(), Busy> {
+        // Counted here and not in the task, which may start much later.
         let begun = self.0.bindings_begun.fetch_add(1, Ordering::Relaxed);
-        if !with.of_many && begun >= self.0.limits.waiting_bindings {
+        if !options.of_many && begun >= self.0.limits.waiting_bindings {
             self.0.bindings_begun.fetch_sub(1, Ordering::Relaxed);
             return Err(Busy::Full);
         }
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
-            let result = shared.bind(&pod, &node, with).await;
+            let result = shared.bind(&pod, &node, options).await;
             shared.bindings_begun.fetch_sub(1, Ordering::Relaxed);
             shared.report(match result {
                 Ok(()) => Outcome::Bound { pod, node },
@@ -245,42 +223,42 @@ impl Writer {
         Ok(())
     }
 
-    /// Deallocates the devices of a claim of a pod; ends in [`Outcome::Deallocated`].
-    pub fn deallocate(&self, pod: PodRef, claim: ClaimRef) {
+    /// Deallocates the devices of a claim, which ends in [`Outcome::Deallocated`].
+    pub(crate) fn deallocate(&self, pod: PodRef, claim: ClaimRef) {
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
-            let done = devices::deallocate(&shared.calls, &claim).await;
+            let result = devices::deallocate(&shared.calls, &claim).await;
             shared.report(Outcome::Deallocated {
                 pod,
-                failure: done.err(),
+                failure: result.err(),
             });
         });
     }
 
-    /// Writes a pod's status. A newer patch is merged into one that is not yet sent. Only failures are reported.
-    pub fn status(&self, pod: impl Into<Subject>, patch: StatusPatch) {
+    /// Patches a pod's status. A newer patch is merged into one that is not yet sent. Only failures are reported.
+    pub(crate) fn status(&self, pod: impl Into<Subject>, patch: StatusPatch) {
         self.0.statuses.write(pod.into(), patch, None);
     }
 
     /// Writes conditions of a pod group. A pending write to the same group is merged with it.
-    pub fn group(&self, status: GroupStatus) {
+    pub(crate) fn group(&self, status: GroupStatus) {
         self.0.groups.put(status.path(), status);
     }
 
     /// Writes the status of a pod group or a queue of batch sessions. A pending write to the same object is merged with it.
-    pub fn batch_status(&self, status: BatchStatus) {
-        self.0.of_batch.put(status.path.clone(), status);
+    pub(crate) fn batch_status(&self, status: BatchStatus) {
+        self.0.batch_statuses.put(status.path.clone(), status);
     }
 
-    /// Evicts pods for others; ends in [`Outcome::NotEvicted`] for each that stays.
-    pub fn evict(&self, evictions: Vec<Eviction>) {
+    /// Evicts pods for others. Only failures are reported, as [`Outcome::NotEvicted`].
+    pub(crate) fn evict(&self, evictions: Vec<Eviction>) {
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move { batch::evict(&shared, evictions).await });
     }
 
-    /// Deletes victims for a pod; ends in [`Outcome::Preempted`]. The scheduler begins no second preemption of a pod before the
-    /// first has ended.
-    pub fn preempt(&self, preemption: Preemption) {
+    /// Deletes the victims of a pod, which ends in [`Outcome::Preempted`]. The scheduler begins no second preemption of a pod
+    /// before the first has ended.
+    pub(crate) fn preempt(&self, preemption: Preemption) {
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
             let result = match shared.preemptions.acquire().await {
@@ -294,16 +272,17 @@ impl Writer {
         });
     }
 
-    /// Bindings that wait for their turn or are under way, but for those that wait for others of their gang.
-    pub fn bindings_in_flight(&self) -> usize {
-        let at_rest = self.0.at_rest.load(Ordering::Relaxed);
+    /// The number of bindings that wait or are under way, without those at a gang barrier.
+    pub(crate) fn bindings_in_flight(&self) -> usize {
+        let at_barrier = self.0.at_barrier.load(Ordering::Relaxed);
         let begun = self.0.bindings_begun.load(Ordering::Relaxed);
-        begun.saturating_sub(at_rest)
+        begun.saturating_sub(at_barrier)
     }
 
-    /// Begins no further write, because the lease was lost. Calls under way continue; waiting writes end as
-    /// [`super::FailureKind::Stopped`].
-    pub fn stop(&self) {
+    /// Begins no further write, because the lease was lost. Calls under way continue. Waiting writes end as
+    /// [`FailureKind::Stopped`].
+    pub(crate) fn stop(&self) {
+        // A closed semaphore ends the writes that wait for it.
         self.0.bindings.close();
         self.0.preemptions.close();
         self.0.victims.close();
@@ -312,45 +291,41 @@ impl Writer {
 }
 
 impl Shared {
-    /// Gives a pod its node. If that fails, the changes of its claims are undone.
-    async fn bind(&self, pod: &PodRef, node: &str, with: With) -> Result<(), Failure> {
-        let mut ready = self.prepare(pod, node, &with.prepares).await;
-        if let Some(together) = &with.together {
-            self.at_rest.fetch_add(1, Ordering::Relaxed);
-            ready = together.arrive(ready).await;
-            self.at_rest.fetch_sub(1, Ordering::Relaxed);
+    /// PreBind and Bind. If one of them fails, the changes of the pod's claims are undone.
+    async fn bind(&self, pod: &PodRef, node: &str, options: BindOptions) -> Result<(), Failure> {
+        let mut ready = self.pre_bind(pod, node, &options.pre_bind).await;
+        if let Some(barrier) = &options.gang_barrier {
+            self.at_barrier.fetch_add(1, Ordering::Relaxed);
+            ready = barrier.arrive(ready).await;
+            self.at_barrier.fetch_sub(1, Ordering::Relaxed);
         }
-        // A gang without a bound pod keeps no devices.
-        let deallocates = with.together.is_some() && ready.is_err();
+        // No pod of the gang is bound then, and devices that it keeps would be lost for others.
+        let deallocates = options.gang_barrier.is_some() && ready.is_err();
         let mut result = match (ready, self.bindings.acquire().await) {
-            (Ok(()), Ok(_turn)) => match &with.binder {
+            (Ok(()), Ok(_turn)) => match &options.binder {
                 Some(binder) => binder.bind(pod, node).await,
                 None => binding::bind(&self.calls, pod, node).await,
             },
             (Err(failure), _) => Err(failure),
             (Ok(()), Err(_)) => Err(Failure::stopped()),
         };
-        if result.is_ok() && with.binder.is_some() {
+        if result.is_ok() && options.binder.is_some() {
+            // An extender may report success before the pod has its node, or without that.
             result = binding::confirm(&self.calls, pod, node).await;
         }
-        let devices = &with.prepares.devices;
+        let devices = &options.pre_bind.devices;
         if result.is_err() && !devices.is_empty() {
-            let claims = devices::give_back(&self.calls, pod, devices, deallocates).await;
+            let claims = devices::unreserve(&self.calls, pod, devices, deallocates).await;
             self.report(Outcome::ClaimsRead(claims));
         }
         result
     }
 
-    /// Prepares a pod's claims before its binding. Volumes take longest.
-    async fn prepare(
-        &self,
-        pod: &PodRef,
-        node: &str,
-        prepares: &PreBindPlan,
-    ) -> Result<(), Failure> {
-        devices::prepare(&self.calls, pod, &prepares.devices).await?;
+    /// Allocates the pod's devices and volumes. Volumes take longest, and are last.
+    async fn pre_bind(&self, pod: &PodRef, node: &str, plan: &PreBindPlan) -> Result<(), Failure> {
+        devices::pre_bind(&self.calls, pod, &plan.devices).await?;
         let within = self.limits.volumes;
-        volumes::prepare(&self.calls, pod, node, &prepares.volumes, within).await
+        volumes::pre_bind(&self.calls, pod, node, &plan.volumes, within).await
     }
 
     fn report(&self, outcome: Outcome) {

@@ -1,30 +1,29 @@
-//! Deletes victims, each with its condition first, in the order of S4-028.
+//! Deletes victims in the order of S4-028, each after its condition was written.
 
 use super::calls::Calls;
 use super::status::{Condition, StatusPatch, or_gone, patch_until_answered};
 use super::{Outcome, PodRef, Shared};
-use crate::run::attempts::{Attempts, Failure};
+use crate::run::api_retry::{ApiRetry, Failure};
 use jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// Victims that go for one pod.
+/// The preemption of victims for one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preemption {
-    /// When it was decided.
-    pub time: Timestamp,
-    /// For whom.
-    pub preemptor: PodRef,
+pub(crate) struct Preemption {
+    /// The time of the decision.
+    pub(crate) time: Timestamp,
+    pub(crate) preemptor: PodRef,
     /// The `schedulerName` of the preemptor.
-    pub scheduler: String,
+    pub(crate) scheduler: String,
     /// The node that is being freed.
-    pub node: String,
+    pub(crate) node: String,
     /// Pods of lower priority that lose their nomination to this node.
-    pub cleared: Vec<PodRef>,
-    /// Who goes, the last one last. A pod that terminates already is not among them (S4-030).
-    pub victims: Vec<PodRef>,
+    pub(crate) cleared: Vec<PodRef>,
+    /// In the order of their deletion, without pods that already terminate (S4-030).
+    pub(crate) victims: Vec<PodRef>,
 }
 
 pub(super) async fn carry_out(
@@ -42,7 +41,7 @@ pub(super) async fn carry_out(
         tasks.spawn(async move { end(&shared, &preemption, &victim).await });
     }
     while let Some(ended) = tasks.join_next().await {
-        // A failure drops the set, which ends the other tasks; a task that is lost ends with the runtime.
+        // A failure drops the set, which ends the other tasks. A lost task means that the runtime ends.
         ended.unwrap_or(Ok(()))?;
     }
     shared.report(Outcome::LastVictim {
@@ -52,8 +51,8 @@ pub(super) async fn carry_out(
     end(shared, preemption, last).await
 }
 
-/// Writes the node into the pod's status before anybody goes for it: whoever finds the pod after a crash finds that, too, and
-/// takes no second set of victims. Where it fails nothing else is done (S3-005).
+/// Nominates the node before the first deletion, so that the next leader chooses no second set of victims after a crash. If it
+/// fails, no victim is deleted (S3-005).
 async fn nominate(shared: &Shared, preemption: &Preemption) -> Result<(), Failure> {
     let (ended, end) = oneshot::channel();
     let patch = StatusPatch {
@@ -66,7 +65,7 @@ async fn nominate(shared: &Shared, preemption: &Preemption) -> Result<(), Failur
     end.await.unwrap_or_else(|_| Err(Failure::stopped()))
 }
 
-/// As far as it goes: a pod that keeps its nomination is only looked at on that node first.
+/// Clears nominations. A failure does no harm: the pod is only tried on that node first.
 async fn clear_nominations(shared: &Shared, pods: &[PodRef]) {
     let clear = |pod: &PodRef| {
         let (ended, end) = oneshot::channel();
@@ -85,7 +84,7 @@ async fn clear_nominations(shared: &Shared, pods: &[PodRef]) {
     }
 }
 
-/// Condition, deletion, event. A victim that is gone already is as good as deleted, without an event.
+/// Writes the condition, deletes the pod, and sends an event. A victim that was deleted before gets no event.
 async fn end(shared: &Shared, preemption: &Preemption, victim: &PodRef) -> Result<(), Failure> {
     let Ok(_turn) = shared.victims.acquire().await else {
         return Err(Failure::stopped());
@@ -110,11 +109,11 @@ async fn end(shared: &Shared, preemption: &Preemption, victim: &PodRef) -> Resul
 }
 
 async fn delete(calls: &Calls, victim: &PodRef) -> Result<(), Failure> {
-    let mut attempts = Attempts::default();
+    let mut retry = ApiRetry::default();
     loop {
         let Err(error) = calls.delete(victim).await else {
             return Ok(());
         };
-        attempts.after(&error).await?;
+        retry.after(&error).await?;
     }
 }

@@ -1,8 +1,8 @@
-//! Patches of pods' status, one at a time for each pod.
+//! Patches of the status of pods, one at a time for each pod.
 
 use super::calls::Calls;
 use super::{Outcome, PodRef, lock};
-use crate::run::attempts::{Attempts, Failure, FailureKind};
+use crate::run::api_retry::{ApiRetry, Failure, FailureKind};
 use evictd_pod::wire;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,33 +12,32 @@ use tokio::sync::{mpsc, oneshot};
 
 /// A condition of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Condition {
-    /// `PodScheduled`.
-    pub kind: &'static str,
-    /// Whether its status is True.
-    pub holds: bool,
+pub(crate) struct Condition {
+    /// The type: `PodScheduled`, `DisruptionTarget`.
+    pub(crate) kind: &'static str,
+    /// Whether the status is True.
+    pub(crate) holds: bool,
     /// `Unschedulable`, `SchedulerError` (S5-069).
-    pub reason: &'static str,
-    /// The whole message.
-    pub message: String,
-    /// When its status changed last: now, unless it had this status before.
-    pub since: Timestamp,
-    /// The pod's `metadata.generation` that was looked at.
-    pub observed_generation: Option<i64>,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    /// `lastTransitionTime`, which does not change while the status stays the same.
+    pub(crate) since: Timestamp,
+    /// The `metadata.generation` of the pod that was tried.
+    pub(crate) observed_generation: Option<i64>,
 }
 
-/// What is written. Whoever writes leaves out what the pod has already.
+/// The changed fields of a status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StatusPatch {
-    /// A condition to set, which pods that wait for the same can share.
-    pub condition: Option<Arc<Condition>>,
-    /// `status.nominatedNodeName`, which `Some(None)` clears.
-    pub nominated_node: Option<Option<String>>,
+pub(crate) struct StatusPatch {
+    /// Pods that wait for the same reason share it.
+    pub(crate) condition: Option<Arc<Condition>>,
+    /// `status.nominatedNodeName`. `Some(None)` clears it.
+    pub(crate) nominated_node: Option<Option<String>>,
 }
 
 impl StatusPatch {
-    /// The newer one's fields count.
-    fn then(self, newer: Self) -> Self {
+    /// The fields of the newer patch win.
+    fn merge(self, newer: Self) -> Self {
         Self {
             condition: newer.condition.or(self.condition),
             nominated_node: newer.nominated_node.or(self.nominated_node),
@@ -71,15 +70,13 @@ impl Condition {
     }
 }
 
-/// Told when a write has ended, however.
+/// Receives the result of a write.
 type Ended = oneshot::Sender<Result<(), Failure>>;
 
-/// Whose status is written. A pod that is known whole is not copied.
+/// The pod of a status. A pod of the queue is shared with it, which takes less memory than its name.
 #[derive(Debug)]
-pub enum Subject {
-    /// A pod as it was last seen.
+pub(crate) enum Subject {
     Known(Arc<wire::Pod>),
-    /// Any other.
     Named(Box<PodRef>),
 }
 
@@ -111,7 +108,7 @@ impl From<PodRef> for Subject {
     }
 }
 
-/// A write. Nearly all say only why the pod waits.
+/// A write. Nearly all have only the condition `PodScheduled`, which the first variant stores without an allocation.
 enum Write {
     Condition(Arc<Condition>),
     Patch(Box<(StatusPatch, Vec<Ended>)>),
@@ -144,31 +141,29 @@ impl Write {
         }
     }
 
-    /// One write instead of both.
-    fn then(self, newer: Self) -> Self {
+    fn merge(self, newer: Self) -> Self {
         if let (Self::Condition(_), Self::Condition(_)) = (&self, &newer) {
             return newer;
         }
         let ((patch, mut ended), (newer, more)) = (self.into_parts(), newer.into_parts());
         ended.extend(more);
-        Self::Patch(Box::new((patch.then(newer), ended)))
+        Self::Patch(Box::new((patch.merge(newer), ended)))
     }
 }
 
-/// The next write of a pod; absent while one is on its way and nothing more is wanted.
+/// The next write to a pod. `None` while its last write is under way.
 struct Next {
     pod: Subject,
     write: Option<Write>,
 }
 
-/// What is to be written. A hundred thousand pods may wait for it, so that each takes little room, in the
-/// table itself, and no task.
+/// The pending writes. A hundred thousand pods may have one, so that each takes little memory and no task.
 #[derive(Default)]
-struct Wanted {
-    /// By UID; a pod is in it from when a write is wanted until it has ended.
+struct Pending {
+    /// By UID. A pod is here until its last write has ended.
     next: HashMap<Arc<str>, Next>,
-    /// The pods whose turn comes, in this order.
-    turns: VecDeque<Arc<str>>,
+    /// The pods with a write that is not under way, in the order of their writes.
+    order: VecDeque<Arc<str>>,
     workers: usize,
     stopped: bool,
 }
@@ -176,25 +171,25 @@ struct Wanted {
 #[derive(Clone)]
 pub(super) struct Statuses {
     calls: Calls,
-    at_a_time: usize,
-    wanted: Arc<Mutex<Wanted>>,
+    max_workers: usize,
+    pending: Arc<Mutex<Pending>>,
     outcomes: mpsc::UnboundedSender<Outcome>,
 }
 
-/// A write whose turn has come.
-struct Turn {
+/// A write that a worker carries out.
+struct Job {
     uid: Arc<str>,
     pod: PodRef,
     write: Write,
     stopped: bool,
 }
 
-impl Wanted {
-    /// Whether this is one more write, not part of one that waits or a pod's next.
+impl Pending {
+    /// Returns whether a worker can begin with the write now: not if one of the same pod is pending or under way.
     fn add(&mut self, pod: Subject, write: Write) -> bool {
         if let Some(next) = self.next.get_mut(pod.uid()) {
             next.write = Some(match next.write.take() {
-                Some(older) => older.then(write),
+                Some(older) => older.merge(write),
                 None => write,
             });
             return false;
@@ -202,17 +197,17 @@ impl Wanted {
         let uid = Arc::clone(pod.uid());
         let write = Some(write);
         self.next.insert(Arc::clone(&uid), Next { pod, write });
-        self.turns.push_back(uid);
+        self.order.push_back(uid);
         true
     }
 
-    /// The next write; without any the worker that asks has ended.
-    fn take(&mut self) -> Option<Turn> {
-        while let Some(uid) = self.turns.pop_front() {
+    /// The next write. With `None` the worker that asks must end.
+    fn take(&mut self) -> Option<Job> {
+        while let Some(uid) = self.order.pop_front() {
             if let Some(next) = self.next.get_mut(&uid)
                 && let Some(write) = next.write.take()
             {
-                return Some(Turn {
+                return Some(Job {
                     pod: next.pod.reference(),
                     write,
                     stopped: self.stopped,
@@ -221,16 +216,16 @@ impl Wanted {
             }
         }
         self.workers -= 1;
-        // What a crowd has left behind is not kept for the next one.
+        // The memory of a burst is freed.
         self.next.shrink_to(1024);
-        self.turns.shrink_to(1024);
+        self.order.shrink_to(1024);
         None
     }
 
-    /// The pod waits for its next turn if more is wanted of it, else it is forgotten.
-    fn over(&mut self, uid: Arc<str>) {
+    /// Handles the end of a write. The pod is queued again if it has another one.
+    fn ended(&mut self, uid: Arc<str>) {
         if self.next.get(&uid).is_some_and(|next| next.write.is_some()) {
-            self.turns.push_back(uid);
+            self.order.push_back(uid);
         } else {
             self.next.remove(&uid);
         }
@@ -240,42 +235,43 @@ impl Wanted {
 impl Statuses {
     pub(super) fn new(
         calls: Calls,
-        at_a_time: usize,
+        max_workers: usize,
         outcomes: mpsc::UnboundedSender<Outcome>,
     ) -> Self {
         Self {
             calls,
-            at_a_time,
-            wanted: Arc::default(),
+            max_workers,
+            pending: Arc::default(),
             outcomes,
         }
     }
 
-    /// What is not on its way is not written any more.
+    /// Sends no further write.
     pub(super) fn stop(&self) {
-        lock(&self.wanted).stopped = true;
+        lock(&self.pending).stopped = true;
     }
 
     pub(super) fn write(&self, pod: Subject, patch: StatusPatch, ended: Option<Ended>) {
-        let mut wanted = lock(&self.wanted);
-        let starts = wanted.add(pod, Write::new(patch, ended)) && wanted.workers < self.at_a_time;
-        wanted.workers += usize::from(starts);
-        drop(wanted);
+        let mut pending = lock(&self.pending);
+        let starts =
+            pending.add(pod, Write::new(patch, ended)) && pending.workers < self.max_workers;
+        pending.workers += usize::from(starts);
+        drop(pending);
         if starts {
             tokio::spawn(self.clone().work());
         }
     }
 
-    /// Writes one status after the other until nothing more is wanted.
+    /// Carries out one write after the other until none is pending.
     async fn work(self) {
         loop {
-            let turn = lock(&self.wanted).take();
-            let Some(Turn {
+            let job = lock(&self.pending).take();
+            let Some(Job {
                 uid,
                 pod,
                 write,
                 stopped,
-            }) = turn
+            }) = job
             else {
                 return;
             };
@@ -286,10 +282,10 @@ impl Statuses {
                 patch_until_answered(&self.calls, &pod, &patch.body()).await
             };
             for ended in ended {
-                // Who asked may wait no more.
+                // The receiver may have been dropped.
                 let _ = ended.send(result.clone());
             }
-            lock(&self.wanted).over(uid);
+            lock(&self.pending).ended(uid);
             if let Err(failure) = result {
                 let _ = self
                     .outcomes
@@ -299,23 +295,23 @@ impl Statuses {
     }
 }
 
-/// A second time changes nothing, so an attempt without an answer is simply repeated. So is one that met another write:
-/// a patch names no version.
+/// Patches a status until the server has answered. The patch names no version and may be repeated, so that it is also retried
+/// after an attempt without an answer.
 pub(super) async fn patch_until_answered(
     calls: &Calls,
     pod: &PodRef,
     status: &Value,
 ) -> Result<(), Failure> {
-    let mut attempts = Attempts::default();
+    let mut retry = ApiRetry::default();
     loop {
         let Err(error) = calls.patch_status(pod, status).await else {
             return Ok(());
         };
-        attempts.after(&error).await?;
+        retry.after(&error).await?;
     }
 }
 
-/// Whether the pod is gone, which is as good as done for a victim.
+/// Returns whether the pod was already deleted, which is no failure for a victim.
 pub(super) fn or_gone(result: Result<(), Failure>) -> Result<bool, Failure> {
     match result {
         Ok(()) => Ok(false),

@@ -1,22 +1,22 @@
-//! The claims of a pod get their volumes before it is bound (S5-094): a volume that is there is promised to its claim, and
-//! for others the node is written into the claim, so that a volume is made for it. Then it is waited until all are bound.
+//! PreBind of volumes (S5-094). An existing volume is bound to its claim. A claim without one gets the selected node, for which
+//! its provisioner creates a volume. Then the binding waits until all claims are bound.
 
 use super::PodRef;
 use super::calls::Calls;
-use super::patient::{read, write};
-use crate::run::attempts::{Failure, FailureKind};
+use super::retry::{read, write};
+use crate::run::api_retry::{Failure, FailureKind};
 use evictd_placement::VolumeChoice;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The node for which a volume is made.
+/// The annotation of a claim for its provisioner.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Does all of it; nobody waits for longer than `within`.
-pub(super) async fn prepare(
+/// Binds or provisions the volumes of a pod. Fails if that takes longer than `within`.
+pub(super) async fn pre_bind(
     calls: &Calls,
     pod: &PodRef,
     node: &str,
@@ -24,7 +24,7 @@ pub(super) async fn prepare(
     within: Duration,
 ) -> Result<(), Failure> {
     for choice in volumes {
-        choose(calls, pod, node, choice).await?;
+        write_choice(calls, pod, node, choice).await?;
     }
     let began = Instant::now();
     let mut pause = FIRST_PAUSE;
@@ -52,8 +52,8 @@ fn claim_path(pod: &PodRef, claim: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")
 }
 
-/// Writes one choice, unless it is there already.
-async fn choose(
+/// Writes the choice for one claim, unless that was done before.
+async fn write_choice(
     calls: &Calls,
     pod: &PodRef,
     node: &str,
@@ -81,7 +81,8 @@ async fn choose(
             message: format!("persistentvolume \"{volume}\" was given to another claim"),
         });
     }
-    // The version is a precondition, so that of two schedulers only one gets the volume.
+    // The version is a precondition, so that only one of two schedulers gets the volume.
+    // The annotation lets the volume controller undo the binding when the claim is deleted.
     let body = json!({
         "metadata": {
             "resourceVersion": found["metadata"]["resourceVersion"],
@@ -110,7 +111,7 @@ async fn are_bound(
         }
         let provisions = matches!(choice, VolumeChoice::Provision { .. });
         if provisions && claim["metadata"]["annotations"][SELECTED_NODE] != *node {
-            // Whoever makes the volume takes the node away where it cannot.
+            // The provisioner removes the node if it cannot create a volume there.
             return Err(Failure {
                 kind: FailureKind::Conflict,
                 message: format!("no volume can be made for claim \"{name}\" on node {node}"),

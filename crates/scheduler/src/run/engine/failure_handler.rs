@@ -1,17 +1,32 @@
-//! Conditions and nominations in the status of pods that are not bound.
+//! Conditions, nominations and events of pods that are not bound, as the failure handler of kube-scheduler writes them.
 
-use super::{Engine, scheduler_of};
+use super::scheduler_of;
+use crate::run::events::Events;
 use crate::run::pod_ref::PodRef;
-use crate::run::writer::{Condition, StatusPatch};
-use evictd_cluster_client::lease::Role;
+use crate::run::writer::{Condition, StatusPatch, Writer};
 use evictd_pod::wire;
-use evictd_scheduling::{Change, Delta, Event, Nomination};
+use evictd_scheduling::{Change, Delta, Event, Nomination, SchedulingQueue};
 use jiff::Timestamp;
 use std::sync::Arc;
 
-impl Engine {
+pub(super) struct FailureHandler {
+    writer: Writer,
+    events: Events,
+    /// The last condition that was written. The next pod often gets the same one.
+    last_condition: Option<Arc<Condition>>,
+}
+
+impl FailureHandler {
+    pub(super) const fn new(writer: Writer, events: Events) -> Self {
+        Self {
+            writer,
+            events,
+            last_condition: None,
+        }
+    }
+
     /// Writes the node of a pod as its nominated node, because its binding takes a while (S5-063).
-    pub(super) fn expect(&self, pod: &PodRef, node: &str) {
+    pub(super) fn nominate(&self, pod: &PodRef, node: &str) {
         let patch = StatusPatch {
             nominated_node: Some(Some(node.to_owned())),
             ..StatusPatch::default()
@@ -19,9 +34,13 @@ impl Engine {
         self.writer.status(pod.clone(), patch);
     }
 
-    /// Reports once that a pod is not tried because it cannot be read. Its status is unknown, and each write is a change that
-    /// would cause the next write.
-    pub(super) fn report_unreadable(&mut self, event: &Event) {
+    /// Reports once that a pod is not tried because it cannot be read.
+    pub(super) fn report_unreadable(
+        &mut self,
+        now: Timestamp,
+        event: &Event,
+        queue: &SchedulingQueue,
+    ) {
         let Event::Change(Change::Pod(Delta {
             old,
             new: Some(pod),
@@ -32,22 +51,21 @@ impl Engine {
         let Some(problem) = &pod.spec.unreadable else {
             return;
         };
-        let same = |old: &Arc<wire::Pod>| {
+        // The status of such a pod is unknown, so that it does not show whether this was reported. Each write is also a
+        // change of the pod, which would lead to the next write.
+        let is_reported = old.as_ref().is_some_and(|old| {
             old.metadata.uid == pod.metadata.uid && old.spec.unreadable.is_some()
-        };
-        let is_reported = old.as_ref().is_some_and(same);
-        let waits = self.scheduler.queue().pod(&pod.metadata.key()).is_some();
-        if is_reported || !waits || *self.role.borrow() != Role::Leader {
+        });
+        if is_reported || queue.pod(&pod.metadata.key()).is_none() {
             return;
         }
         let message = format!("the scheduler cannot read this pod and does not try it: {problem}");
-        let now = (self.now)();
-        self.report_waiting(now, pod, "SchedulerError", &message, Nomination::OfStatus);
+        self.handle(now, pod, "SchedulerError", &message, Nomination::OfStatus);
     }
 
     /// Reports why a pod waits, in its condition and in an event (S5-069). A condition that the status has already is not
     /// written again (S5-071).
-    pub(super) fn report_waiting(
+    pub(super) fn handle(
         &mut self,
         now: Timestamp,
         pod: &Arc<wire::Pod>,
@@ -74,9 +92,9 @@ impl Engine {
         }
         let since = old
             .filter(|old| old.status == "False")
-            .and_then(|old| old.last_transition_time);
-        let since = since.unwrap_or(now);
-        let condition = (!is_written).then(|| self.unschedulable(reason, message, since));
+            .and_then(|old| old.last_transition_time)
+            .unwrap_or(now);
+        let condition = (!is_written).then(|| self.pod_scheduled(reason, message, since));
         let patch = StatusPatch {
             condition,
             nominated_node,
@@ -84,8 +102,8 @@ impl Engine {
         self.writer.status(pod, patch);
     }
 
-    /// The condition of a waiting pod. Equal conditions of consecutive pods share one allocation.
-    pub(super) fn unschedulable(
+    /// `PodScheduled=False`. Equal conditions of consecutive pods share one allocation.
+    pub(super) fn pod_scheduled(
         &mut self,
         reason: &'static str,
         message: &str,
@@ -94,6 +112,7 @@ impl Engine {
         let last = self.last_condition.as_ref().filter(|last| {
             last.reason == reason
                 && last.message == message
+                // The API has whole seconds.
                 && last.since.as_second() == since.as_second()
         });
         if let Some(last) = last {

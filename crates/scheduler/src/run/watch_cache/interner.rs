@@ -1,4 +1,4 @@
-//! Values of which equal ones are kept once.
+//! Equal values of different objects are stored once.
 
 use evictd_pod::wire::{self, Shared};
 use serde::Serialize;
@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::io;
 
-/// What is kept once, however many pods have it.
 #[derive(Default)]
-pub(in crate::run) struct Texts {
+pub(in crate::run) struct Interner {
     pub(super) specs: Interned<wire::PodSpec>,
     pub(super) statuses: Interned<wire::PodStatus>,
     pub(super) owners: Interned<Vec<wire::OwnerReference>>,
@@ -17,10 +16,10 @@ pub(in crate::run) struct Texts {
     pub(super) names: Interned<String>,
 }
 
-/// Values of which equal ones are kept once, by what identifies them.
 pub(super) struct Interned<T> {
+    /// By their hash, see [`Interned::id`].
     pub(super) values: HashMap<u128, Shared<T>>,
-    /// How many were left when those of nobody were last forgotten.
+    /// How many values were in use when unused ones were last dropped.
     left: usize,
     keys: [RandomState; 2],
 }
@@ -36,13 +35,14 @@ impl<T> Default for Interned<T> {
 }
 
 impl<T: Serialize> Interned<T> {
-    /// Has equal values share one.
+    /// Replaces a value by an equal one that is known.
     pub(super) fn share(&mut self, value: &mut Shared<T>) {
         let id = self.id(&**value);
         if let Some(known) = self.values.get(&id) {
             *value = known.clone();
             return;
         }
+        // Only when the number has doubled, so that the cost of each value stays constant.
         if self.values.len() > 2 * self.left + 1024 {
             self.values.retain(|_, value| !Shared::is_sole(value));
             self.left = self.values.len();
@@ -50,24 +50,23 @@ impl<T: Serialize> Interned<T> {
         self.values.insert(id, value.clone());
     }
 
-    /// The same value as others have.
     pub(super) fn shared(&mut self, value: T) -> Shared<T> {
         let mut value = Shared::from(value);
         self.share(&mut value);
         value
     }
 
-    /// 128 bits of a hash with keys of this process, so that no author of a pod can have two values taken for one.
+    /// A hash of 128 bits. Its keys are random for each process, so that the author of a pod cannot make two values collide.
     fn id(&self, value: &T) -> u128 {
         let mut hashed = Hashed(self.keys.each_ref().map(BuildHasher::build_hasher));
-        // Nothing of a pod fails to become JSON: its keys are texts.
+        // This cannot fail, because the keys of all maps are texts.
         let _ = serde_json::to_writer(&mut hashed, value);
         let [high, low] = hashed.0.map(|hasher| u128::from(hasher.finish()));
         high << 64 | low
     }
 }
 
-/// Hashes what is written.
+/// A writer that hashes.
 struct Hashed([DefaultHasher; 2]);
 
 impl io::Write for Hashed {

@@ -1,5 +1,5 @@
-//! The whole scheduler with a plugin of one's own, which needs a file like this one and no change of evictd's. The plugin has
-//! pods of the namespace `batch` wait until some node has the label `feeder=on`; of a gang all are bound then, or none.
+//! The whole scheduler with a custom plugin. This takes a file like this one, and no change of evictd's crates. The plugin delays
+//! pods of the namespace `batch` in Permit until some node has the label `feeder=on`. A gang is then bound together, or not at all.
 //!
 //! ```text
 //! apiVersion: kubescheduler.config.k8s.io/v1
@@ -55,12 +55,12 @@ fn make(_cluster: &mut Cluster, args: &Value) -> Result<Arc<dyn Plugin>, String>
 }
 
 fn main() -> ExitCode {
-    let own = CustomPlugin {
+    let plugin = CustomPlugin {
         name: "FeederOn",
         points: &[Point::Permit],
         make,
     };
-    match evictd_command::parse::<Cli>().run_with(&[own]) {
+    match evictd_command::parse::<Cli>().run_with(&[plugin]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report("evictd-scheduler"),
     }

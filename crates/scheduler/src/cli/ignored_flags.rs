@@ -1,10 +1,10 @@
-//! Flags of kube-scheduler that are accepted and change nothing.
+//! Flags of kube-scheduler that are accepted without effect.
 
 use super::values::{boolean, duration};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-/// What a flag takes, so that a typo is still told.
+/// The type of a flag's value. An invalid value is still an error.
 #[derive(Clone, Copy)]
 enum Takes {
     Text,
@@ -54,12 +54,12 @@ const FLAGS: [(&str, Takes); 36] = [
     ("vmodule", Text),
 ];
 
-/// Which of them were given.
+/// The ignored flags on the command line.
 #[derive(Debug)]
-pub(super) struct WithoutEffect(Vec<&'static str>);
+pub(super) struct IgnoredFlags(Vec<&'static str>);
 
-impl WithoutEffect {
-    /// A line that names them all, if there are any.
+impl IgnoredFlags {
+    /// A line that names all of them. `None` without any.
     pub(super) fn warning(&self) -> Option<String> {
         let names: Vec<String> = self.0.iter().map(|name| format!("--{name}")).collect();
         (!names.is_empty())
@@ -67,7 +67,7 @@ impl WithoutEffect {
     }
 }
 
-impl Args for WithoutEffect {
+impl Args for IgnoredFlags {
     fn augment_args(command: Command) -> Command {
         command.args(FLAGS.map(|(name, takes)| {
             let arg = Arg::new(name).long(name).hide(true);
@@ -89,7 +89,7 @@ impl Args for WithoutEffect {
     }
 }
 
-impl FromArgMatches for WithoutEffect {
+impl FromArgMatches for IgnoredFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let names = FLAGS.iter().map(|(name, _)| *name);
         let given =

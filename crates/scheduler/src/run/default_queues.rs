@@ -1,4 +1,4 @@
-//! The queues that have to be there: that of jobs which name none, and the one above all others (S6-141).
+//! Creates the root queue and the default queue, which every cluster needs (S6-141).
 
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, chance};
 use hyper::{Method, Request};
@@ -8,13 +8,14 @@ use tracing::{debug, info};
 
 const QUEUES: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";
 
-/// Makes those that are missing. What is there stays as it is.
+/// Creates the missing ones, and leaves existing ones unchanged.
 pub(super) async fn ensure(actions: Actions, default_queue: String) {
     let root = json!({ "weight": 1, "reclaimable": false });
     let of_jobs = json!({ "weight": 1, "reclaimable": true, "parent": "root" });
     for (name, spec) in [("root", root), (&*default_queue, of_jobs)] {
         let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
         while let Err(error) = create(&actions, name, &spec).await {
+            // Another process was faster.
             if error.status().is_some_and(|status| status.code == 409) {
                 break;
             }
@@ -34,8 +35,8 @@ async fn create(actions: &Actions, name: &str, spec: &Value) -> Result<(), ApiEr
         .uri(QUEUES)
         .header(hyper::header::CONTENT_TYPE, "application/json")
         .body(queue.to_string().into_bytes());
-    let what = format!("making queue {name}");
+    let what = format!("creating queue {name}");
     let _: Value = actions.request(&what, CALL_TIMEOUT, request).await?;
-    info!("made queue {name}");
+    info!("created queue {name}");
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! UIDs and versions in little room.
+//! UIDs and resource versions in little memory.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A UID in half the room of its text. No API server writes another form.
+/// A UID as 16 bytes, or as its text if it is no UUID.
 #[derive(PartialEq, Eq)]
 pub(super) enum Uid {
     Bytes([u8; 16]),
@@ -13,7 +13,7 @@ pub(super) enum Uid {
 impl Uid {
     pub(super) fn of(text: &str) -> Self {
         let parsed = Self::parsed(text);
-        // Only where it can be restored to the letter.
+        // Other texts of the same UUID, such as one in capitals, would be restored differently.
         let same = parsed.filter(|bytes| *Self::Bytes(*bytes).text() == *text);
         same.map_or_else(|| Self::Text(text.into()), Self::Bytes)
     }
@@ -49,7 +49,7 @@ impl Uid {
     }
 }
 
-/// A version in the room of a number, as every API server writes it.
+/// A resource version as a number, or as its text if it is none.
 #[derive(PartialEq, Eq)]
 pub(super) enum Version {
     Number(u64),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uids_and_versions_take_little_room_and_are_restored_to_the_letter() {
+    fn uids_and_versions_are_compact_and_restored_exactly() {
         for text in [
             "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
             "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0",

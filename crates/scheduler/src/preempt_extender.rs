@@ -1,4 +1,4 @@
-//! An extender asked over HTTP, by kube-scheduler's extender API v1 (S3-024, S4-020).
+//! The preempt verb of an extender over HTTP, with the API extender/v1 of kube-scheduler (S3-024, S4-020).
 
 use evictd_placement::{Cluster, NodeId, Pod};
 use evictd_preemption::{Extender, ExtenderError, Offer};
@@ -15,31 +15,30 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 
 /// The default timeout of kube-scheduler.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest answer that is read, in bytes.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest response in bytes.
 const LARGEST: usize = 64 << 20;
 
 /// An extender, by the URL of its preempt verb.
-pub(crate) struct HttpExtender {
+pub(crate) struct PreemptExtender {
     url: String,
     uri: Uri,
-    /// Whether it has its own cache of the cluster, so that only unique ids are sent (`nodeCacheCapable`).
+    /// `nodeCacheCapable`: it caches the cluster itself and gets only UIDs.
     caches_nodes: bool,
 }
 
-/// Why an extender cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UrlError {
     #[error("--extender {url}: {problem}")]
     Malformed { url: String, problem: String },
-    #[error("--extender {0}: only http:// can be asked")]
+    #[error("--extender {0}: only http:// is supported")]
     Scheme(String),
 }
 
-/// The API names its keys as the fields of its Go types.
+/// `ExtenderPreemptionArgs`. The keys are the names of Go fields.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Question {
+struct Arguments {
     pod: Value,
     node_name_to_victims: Option<BTreeMap<String, Victims>>,
     node_name_to_meta_victims: Option<BTreeMap<String, Victims>>,
@@ -54,7 +53,7 @@ struct Victims {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct Response {
     #[serde(rename = "NodeNameToMetaVictims", alias = "nodeNameToMetaVictims")]
     nodes: Option<BTreeMap<String, Option<MetaVictims>>>,
 }
@@ -73,7 +72,7 @@ struct MetaPod {
     uid: String,
 }
 
-impl HttpExtender {
+impl PreemptExtender {
     pub(crate) fn new(url: String, caches_nodes: bool) -> Result<Self, UrlError> {
         let uri: Uri = match url.parse() {
             Ok(uri) => uri,
@@ -92,7 +91,7 @@ impl HttpExtender {
         })
     }
 
-    fn question(&self, cluster: &Cluster, preemptor: &Pod, offers: &[Offer]) -> Question {
+    fn arguments(&self, cluster: &Cluster, preemptor: &Pod, offers: &[Offer]) -> Arguments {
         let victims = |describe: &dyn Fn(&Pod, &str) -> Value| {
             let node = |offer: &Offer| {
                 let pods = &cluster.node(offer.node).pods;
@@ -110,15 +109,15 @@ impl HttpExtender {
         };
         let whole = |pod: &Pod, node: &str| pod_of(cluster, pod, node);
         let id = |pod: &Pod, _: &str| json!({ "UID": pod.uid() });
-        Question {
+        Arguments {
             pod: pod_of(cluster, preemptor, ""),
             node_name_to_victims: (!self.caches_nodes).then(|| victims(&whole)),
             node_name_to_meta_victims: self.caches_nodes.then(|| victims(&id)),
         }
     }
 
-    /// Sends the request and waits for the answer.
-    async fn exchange(&self, question: Vec<u8>) -> anyhow::Result<Bytes> {
+    /// Sends the request and waits for the response.
+    async fn exchange(&self, body: Vec<u8>) -> anyhow::Result<Bytes> {
         let host = self.uri.host().unwrap_or_default();
         let port = self.uri.port_u16().unwrap_or(80);
         let path = self.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -126,11 +125,12 @@ impl HttpExtender {
         let address = host.trim_start_matches('[').trim_end_matches(']');
         let stream = TcpStream::connect((address, port)).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        // The connection makes progress only while it is polled.
         tokio::spawn(connection);
         let request = Request::post(path)
             .header(header::HOST, format!("{host}:{port}"))
             .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(question)))?;
+            .body(Full::new(Bytes::from(body)))?;
         let response = sender.send_request(request).await?;
         let code = response.status();
         anyhow::ensure!(code.is_success(), "answered {code}");
@@ -139,21 +139,22 @@ impl HttpExtender {
         Ok(body.to_bytes())
     }
 
-    fn ask(&self, question: &Question) -> anyhow::Result<Answer> {
-        let question = serde_json::to_vec(question)?;
+    fn send(&self, arguments: &Arguments) -> anyhow::Result<Response> {
+        let body = serde_json::to_vec(arguments)?;
+        // The planner is not async: this is its only call over a network.
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let answer = runtime.block_on(async {
-            let exchange = tokio::time::timeout(PATIENCE, self.exchange(question));
-            let patience = PATIENCE.as_secs();
+        let response = runtime.block_on(async {
+            let exchange = tokio::time::timeout(TIMEOUT, self.exchange(body));
+            let seconds = TIMEOUT.as_secs();
             exchange
                 .await
-                .map_err(|_| anyhow::anyhow!("did not answer within {patience} s"))?
+                .map_err(|_| anyhow::anyhow!("did not answer within {seconds} s"))?
         })?;
-        Ok(serde_json::from_slice(&answer)?)
+        Ok(serde_json::from_slice(&response)?)
     }
 }
 
-impl Extender for HttpExtender {
+impl Extender for PreemptExtender {
     fn name(&self) -> &str {
         &self.url
     }
@@ -176,10 +177,10 @@ impl Extender for HttpExtender {
             name: self.url.clone(),
             problem,
         };
-        let question = self.question(cluster, preemptor, offers);
-        let answer = self.ask(&question);
-        let answer = answer.map_err(|error| wrong(format!("{error:#}")))?;
-        let nodes = answer.nodes.unwrap_or_default().into_iter();
+        let arguments = self.arguments(cluster, preemptor, offers);
+        let response = self.send(&arguments);
+        let response = response.map_err(|error| wrong(format!("{error:#}")))?;
+        let nodes = response.nodes.unwrap_or_default().into_iter();
         nodes
             .map(|(name, victims)| {
                 let id = cluster.find_node(&name);
@@ -190,15 +191,15 @@ impl Extender for HttpExtender {
     }
 }
 
-/// The extender's answer for one node, as candidates of the plan.
+/// The candidate that the extender agrees to on one node.
 fn offer(cluster: &Cluster, node: NodeId, agreed: MetaVictims) -> Result<Offer, String> {
     let pods = &cluster.node(node).pods;
-    let find = |own: MetaPod| {
-        let index = pods.iter().position(|pod| pod.uid() == own.uid);
+    let find = |victim: MetaPod| {
+        let index = pods.iter().position(|pod| pod.uid() == victim.uid);
         // A node's pods are counted in 32 bits.
         let index = index.and_then(|index| u32::try_from(index).ok());
         index.ok_or_else(|| {
-            let (uid, name) = (own.uid, cluster.node_name(node));
+            let (uid, name) = (victim.uid, cluster.node_name(node));
             format!("there is no pod with the UID \"{uid}\" on node \"{name}\"")
         })
     };
@@ -215,7 +216,7 @@ fn offer(cluster: &Cluster, node: NodeId, agreed: MetaVictims) -> Result<Offer, 
     })
 }
 
-/// A v1 Pod with the fields that a plan keeps.
+/// A v1 Pod with the fields that a plan needs.
 pub(crate) fn pod_of(cluster: &Cluster, pod: &Pod, node: &str) -> Value {
     let symbols = cluster.symbols();
     let template = cluster.template(pod);
@@ -240,7 +241,7 @@ pub(crate) fn pod_of(cluster: &Cluster, pod: &Pod, node: &str) -> Value {
         "spec": {
             "priority": pod.priority, "nodeName": node,
             "schedulerName": symbols.text(pod.identity.scheduler),
-            // The sum of the requests of its containers.
+            // One container with the sum of all requests, because single containers are not kept.
             "containers": [{ "name": "all", "resources": { "requests": requests } }],
         },
     })

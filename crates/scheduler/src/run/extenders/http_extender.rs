@@ -1,9 +1,9 @@
-//! What an extender is sent and what it answers: the types of extender/v1, whose keys are the names of Go fields. Answers
-//! are read whatever the case of their keys is, as Go does.
+//! The requests and responses of extender/v1, whose keys are the names of Go fields. As in Go, the case of a key in a response
+//! does not matter.
 
 use super::super::pod_ref::PodRef;
 use super::nodes::Nodes;
-use evictd_cluster_client::Actions;
+use evictd_cluster_client::{Actions, CALL_TIMEOUT};
 use evictd_placement::Code;
 use evictd_scheduling::NodeVictims;
 use evictd_scheduling::config::Extender;
@@ -13,21 +13,22 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// How much an extender may say beside what it was sent, in bytes.
+/// The most bytes of a response beyond those of its request.
 const LONGEST_REASONS: usize = 8 << 20;
 
-/// An extender, and the way to it.
+/// An extender with its address.
 #[derive(Clone)]
-pub(super) struct Peer {
+pub(super) struct HttpExtender {
     pub(super) config: Extender,
     pub(super) actions: Actions,
 }
 
-/// Which nodes pass, and of others whether pods that leave could help, and why they do not.
-type Passed = (Vec<Arc<str>>, HashMap<Arc<str>, (Code, String)>);
+/// The nodes that passed Filter, and the code and reason of rejected ones.
+type Filtered = (Vec<Arc<str>>, HashMap<Arc<str>, (Code, String)>);
 
-/// A pod and nodes, whole or by name.
+/// `ExtenderArgs`: a pod, and nodes whole or by name.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Arguments<'a> {
@@ -42,7 +43,7 @@ struct NodeList {
     items: Vec<Whole>,
 }
 
-/// A node as the API server has told it.
+/// A node with the JSON of the API server.
 struct Whole(Arc<RawValue>);
 
 impl Serialize for Whole {
@@ -51,13 +52,16 @@ impl Serialize for Whole {
     }
 }
 
-impl Peer {
-    /// Sends this to one of its verbs.
-    async fn ask(&self, verb: &str, body: &impl Serialize) -> Result<Value, String> {
+impl HttpExtender {
+    fn timeout(&self) -> Duration {
+        Duration::try_from(self.config.timeout).unwrap_or(CALL_TIMEOUT)
+    }
+
+    async fn send(&self, verb: &str, body: &impl Serialize) -> Result<Value, String> {
         let url = format!("{}/{verb}", self.config.url_prefix.trim_end_matches('/'));
         let wrong = |problem: String| format!("extender {url}: {problem}");
         let body = serde_json::to_vec(body).map_err(|error| wrong(error.to_string()))?;
-        // It answers with what it was sent, or less, and its reasons.
+        // A response repeats at most the nodes of the request, and adds reasons.
         let longest = 2 * body.len() + LONGEST_REASONS;
         let request = Request::post(format!("/{verb}"))
             .header(header::CONTENT_TYPE, "application/json")
@@ -91,32 +95,33 @@ impl Peer {
     }
 }
 
-/// A value of an object, whatever the case of its key is.
+/// The value of a field, whatever the case of its key is.
 fn field<'v>(object: &'v Value, name: &str) -> &'v Value {
     let mut fields = object.as_object().into_iter().flatten();
-    let own = fields.find(|(key, _)| key.eq_ignore_ascii_case(name));
-    own.map_or(&Value::Null, |(_, value)| value)
+    let found = fields.find(|(key, _)| key.eq_ignore_ascii_case(name));
+    found.map_or(&Value::Null, |(_, value)| value)
 }
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("")
 }
 
-/// Asks which of these nodes will do.
+/// Filter.
 pub(super) async fn filter(
-    peer: &Peer,
+    extender: &HttpExtender,
     pod: &Value,
     names: &[Arc<str>],
     nodes: Option<&Nodes>,
-) -> Result<Passed, String> {
-    let arguments = peer.arguments(pod, names, nodes);
-    let answer = peer.ask(&peer.config.filter_verb, &arguments).await?;
+) -> Result<Filtered, String> {
+    let config = &extender.config;
+    let arguments = extender.arguments(pod, names, nodes);
+    let answer = extender.send(&config.filter_verb, &arguments).await?;
     let error = text(field(&answer, "Error"));
     if !error.is_empty() {
-        return Err(peer.wrong(error));
+        return Err(extender.wrong(error));
     }
     let by_name = field(&answer, "NodeNames").as_array();
-    let by_name = by_name.filter(|_| peer.config.node_cache_capable);
+    let by_name = by_name.filter(|_| config.node_cache_capable);
     let left: Vec<&str> = if let Some(names) = by_name {
         names.iter().map(text).collect()
     } else {
@@ -125,14 +130,14 @@ pub(super) async fn filter(
         items.map(|node| text(&node["metadata"]["name"])).collect()
     };
     let known = |name: &&str| {
-        let own = names.iter().find(|own| ***own == **name);
+        let sent = names.iter().find(|sent| ***sent == **name);
         let claims =
             format!("claims a filtered node {name:?} which is not in the list it was sent");
-        own.map(Arc::clone).ok_or_else(|| peer.wrong(&claims))
+        sent.map(Arc::clone).ok_or_else(|| extender.wrong(&claims))
     };
     let left = left.iter().map(known).collect::<Result<Vec<_>, _>>()?;
     let mut rejected = HashMap::new();
-    // Who is in both maps cannot be helped.
+    // The second map wins for a node that is in both: preemption does not help there.
     let kinds = [
         ("FailedNodes", Code::Unschedulable),
         (
@@ -148,34 +153,35 @@ pub(super) async fn filter(
     Ok((left, rejected))
 }
 
-/// Asks how good these nodes are; each score times the extender's weight.
+/// Prioritize. The scores are multiplied by the extender's weight.
 pub(super) async fn prioritize(
-    peer: &Peer,
+    extender: &HttpExtender,
     pod: &Value,
     names: &[Arc<str>],
     nodes: Option<&Nodes>,
 ) -> Result<Vec<(Arc<str>, i64)>, String> {
-    let arguments = peer.arguments(pod, names, nodes);
-    let answer = peer.ask(&peer.config.prioritize_verb, &arguments).await?;
+    let config = &extender.config;
+    let arguments = extender.arguments(pod, names, nodes);
+    let answer = extender.send(&config.prioritize_verb, &arguments).await?;
     let list = answer
         .as_array()
-        .ok_or_else(|| peer.wrong("answered no list of scores"))?;
-    let scores = list.iter().filter_map(|own| {
-        let score = field(own, "Score").as_i64()?;
-        let host = Arc::from(text(field(own, "Host")));
-        Some((host, score.saturating_mul(peer.config.weight)))
+        .ok_or_else(|| extender.wrong("answered no list of scores"))?;
+    let scores = list.iter().filter_map(|host_priority| {
+        let score = field(host_priority, "Score").as_i64()?;
+        let host = Arc::from(text(field(host_priority, "Host")));
+        Some((host, score.saturating_mul(config.weight)))
     });
     Ok(scores.collect())
 }
 
-/// Asks which of these victims may go.
+/// ProcessPreemption. Returns the victims that the extender agrees to.
 pub(super) async fn preempt(
-    peer: &Peer,
+    extender: &HttpExtender,
     pod: Value,
     victims: Value,
     candidates: &[NodeVictims],
 ) -> Result<Vec<NodeVictims>, String> {
-    let kind = if peer.config.node_cache_capable {
+    let kind = if extender.config.node_cache_capable {
         "NodeNameToMetaVictims"
     } else {
         "NodeNameToVictims"
@@ -184,15 +190,21 @@ pub(super) async fn preempt(
         "Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": null,
     });
     arguments[kind] = victims;
-    let answer = peer.ask(&peer.config.preempt_verb, &arguments).await?;
+    let verb = &extender.config.preempt_verb;
+    let answer = extender.send(verb, &arguments).await?;
     let accepted = field(&answer, "NodeNameToMetaVictims").as_object();
-    let offered: BTreeMap<&str, &NodeVictims> =
-        candidates.iter().map(|own| (&*own.node, own)).collect();
-    let accepted = accepted.into_iter().flatten().map(|(node, own)| {
+    let offered: BTreeMap<&str, &NodeVictims> = candidates
+        .iter()
+        .map(|candidate| (&*candidate.node, candidate))
+        .collect();
+    let accepted = accepted.into_iter().flatten().map(|(node, meta_victims)| {
         let known = offered.get(node.as_str());
-        let known = known.ok_or_else(|| peer.wrong(&format!("node {node:?} was not offered")))?;
-        let victims = field(own, "Pods").as_array().into_iter().flatten();
-        let violations = field(own, "NumPDBViolations").as_u64().unwrap_or(0);
+        let known =
+            known.ok_or_else(|| extender.wrong(&format!("node {node:?} was not offered")))?;
+        let victims = field(meta_victims, "Pods").as_array().into_iter().flatten();
+        let violations = field(meta_victims, "NumPDBViolations")
+            .as_u64()
+            .unwrap_or(0);
         Ok(NodeVictims {
             node: Arc::clone(&known.node),
             victims: victims
@@ -204,14 +216,15 @@ pub(super) async fn preempt(
     accepted.collect()
 }
 
-/// Asks to bind a pod.
-pub(super) async fn bind(peer: &Peer, pod: &PodRef, node: &str) -> Result<(), String> {
+/// Bind.
+pub(super) async fn bind(extender: &HttpExtender, pod: &PodRef, node: &str) -> Result<(), String> {
     let arguments = json!({
         "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": *pod.uid, "Node": node,
     });
-    let answer = peer.ask(&peer.config.bind_verb, &arguments).await?;
+    let verb = &extender.config.bind_verb;
+    let answer = extender.send(verb, &arguments).await?;
     match text(field(&answer, "Error")) {
         "" => Ok(()),
-        error => Err(peer.wrong(error)),
+        error => Err(extender.wrong(error)),
     }
 }

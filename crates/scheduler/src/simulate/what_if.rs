@@ -1,6 +1,6 @@
-//! The question whether pods still fit: a dump of a cluster, pods that are created, and nodes that are drained.
+//! The input of `simulate --cluster`: a dump of a cluster, pods to add, and nodes to drain.
 
-use evictd_document::{Doubts, Loader, ObjectsError, Source};
+use evictd_document::{Assumptions, Loader, ObjectsError, Source};
 use evictd_manifests::Object;
 use evictd_pod::wire;
 use evictd_scheduling::config::KubeSchedulerConfiguration;
@@ -8,18 +8,18 @@ use evictd_scheduling::simulation::Sequence;
 use jiff::Timestamp;
 use std::io::Read;
 
-/// The cluster and the pods that are placed onto it.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct WhatIf {
+    /// The cluster without the drained nodes.
     objects: Vec<Object>,
+    /// The pods of the drained nodes, and the added ones.
     pending: Vec<Object>,
-    /// What was assumed, and what cannot move.
-    pub(crate) doubts: Doubts,
+    /// Also names the pods that no controller creates again.
+    pub(crate) assumptions: Assumptions,
 }
 
-/// Why there is nothing to simulate.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum QuestionError {
+pub(crate) enum WhatIfError {
     #[error(transparent)]
     Objects(#[from] ObjectsError),
     #[error("{0}: holds no Node")]
@@ -28,13 +28,13 @@ pub(crate) enum QuestionError {
     UnknownNode { file: String, node: String },
 }
 
-impl Question {
-    /// Reads both. Pods of drained nodes are created again, except those that belong to their node.
+impl WhatIf {
+    /// `without`: the nodes to drain. Their pods are created again, except those that belong to their node.
     pub(crate) fn new<R: Read>(
         clusters: Vec<Source<R>>,
         manifests: Vec<Source<R>>,
         without: &[String],
-    ) -> Result<Self, QuestionError> {
+    ) -> Result<Self, WhatIfError> {
         let names: Vec<String> = clusters.iter().map(|source| source.name.clone()).collect();
         let mut cluster = Vec::new();
         let mut loader = Loader::of_cluster(&mut cluster, true);
@@ -69,23 +69,23 @@ impl Question {
                 object => objects.push(object),
             }
         }
-        let mut doubts = loaded.doubts;
+        let mut assumptions = loaded.assumptions;
         for pod in lost {
             let assumption = "pods without a controller are not created again elsewhere";
-            doubts.add(assumption, || pod);
+            assumptions.add(assumption, || pod);
         }
         for (kind, count) in loaded.ignored {
             let assumption = "objects of kinds that no simulation needs are ignored";
-            doubts.add(assumption, || format!("{count} {kind}"));
+            assumptions.add(assumption, || format!("{count} {kind}"));
         }
         Ok(Self {
             objects,
             pending,
-            doubts,
+            assumptions,
         })
     }
 
-    /// The same with this configuration.
+    /// The simulation with this configuration.
     pub(crate) fn sequence(&self, config: Option<KubeSchedulerConfiguration>) -> Sequence {
         Sequence {
             now: Timestamp::UNIX_EPOCH,
@@ -96,7 +96,7 @@ impl Question {
     }
 }
 
-fn check_nodes(cluster: &[Object], without: &[String], file: String) -> Result<(), QuestionError> {
+fn check_nodes(cluster: &[Object], without: &[String], file: String) -> Result<(), WhatIfError> {
     let nodes = || {
         cluster.iter().filter_map(|object| match object {
             Object::Node(node) => Some(node.metadata.name.as_str()),
@@ -104,27 +104,27 @@ fn check_nodes(cluster: &[Object], without: &[String], file: String) -> Result<(
         })
     };
     if nodes().next().is_none() {
-        return Err(QuestionError::NoNodes(file));
+        return Err(WhatIfError::NoNodes(file));
     }
     match without
         .iter()
         .find(|name| !nodes().any(|node| node == **name))
     {
         None => Ok(()),
-        Some(node) => Err(QuestionError::UnknownNode {
+        Some(node) => Err(WhatIfError::UnknownNode {
             file,
             node: node.clone(),
         }),
     }
 }
 
-/// Takes nodes out of a cluster.
+/// Removes nodes from a cluster.
 struct Drain<'w> {
     without: &'w [String],
     objects: Vec<Object>,
     /// Pods that their controllers create again.
     pending: Vec<Object>,
-    /// Pods that nothing creates again.
+    /// Pods that no controller creates again.
     lost: Vec<String>,
 }
 
@@ -159,6 +159,7 @@ impl Drain<'_> {
             return;
         }
         pod.spec.node_name.clear();
+        // A nomination or a start time would be that of the old pod.
         pod.status = wire::PodStatus::default().into();
         self.pending.push(Object::Pod(Box::new(pod.into())));
     }

@@ -1,12 +1,13 @@
-//! The secure port as probes, Prometheus and strangers see it.
+//! The secure port over TLS: probes, Prometheus, and clients without access.
 
+use super::{
+    Answers, CacheTimes, Check, DelegatedAuth, Health, LIMITS, Page, Port as Secure,
+    published_authorities,
+};
+use crate::run::metrics::Metrics;
 use evictd_cluster_client::{Actions, Credentials};
 use evictd_daemon::server::{self, ListenAddress};
 use evictd_daemon::tls::{Handshake, NamedFile, Pair, PrivateKey, Serving};
-use evictd_scheduler::run::metrics::Metrics;
-use evictd_scheduler::run::serve::{
-    Access, Answers, CacheTimes, Check, Health, LIMITS, Page, Port as Secure, published_authorities,
-};
 use evictd_testkit::{ApiServer, Authority, Fault, Identity};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
@@ -53,7 +54,7 @@ async fn actions(api: &ApiServer) -> Actions {
     access.unwrap().actions().unwrap()
 }
 
-/// Those that kube-scheduler has by default.
+/// The default of kube-scheduler.
 fn always_allowed() -> Vec<String> {
     ["/healthz", "/readyz", "/livez"]
         .map(str::to_owned)
@@ -64,7 +65,7 @@ impl Port {
     async fn open() -> Self {
         let api = ApiServer::start().unwrap();
         let actions = actions(&api).await;
-        let access = Access::new(
+        let auth = DelegatedAuth::new(
             Some(actions.clone()),
             Some(actions.clone()),
             always_allowed(),
@@ -97,7 +98,7 @@ impl Port {
             health: health.clone(),
             exposition,
             pages: [("/configz", configz)].into(),
-            access,
+            auth,
         };
         let never = CancellationToken::new();
         let router = answers.router();
@@ -169,8 +170,8 @@ async fn everybody_may_ask_for_health() {
     assert_eq!(port.get("/readyz", "").await.0, 500);
     port.health.set(Check::HandlerSync, true);
     let verbose = "[+]ping ok\n[+]sched-handler-sync ok\n[+]shutdown ok\nreadyz check passed\n";
-    let told = port.get("/readyz?verbose", "").await;
-    assert_eq!(told, (200, verbose.to_owned()));
+    let verbose_text = port.get("/readyz?verbose", "").await;
+    assert_eq!(verbose_text, (200, verbose.to_owned()));
     let reviews = ["tokenreviews", "subjectaccessreviews"];
     assert_eq!(reviews.map(|what| port.asked(what)), [0, 0]);
 }
@@ -247,7 +248,7 @@ async fn authorities_come_from_a_file_or_from_the_server_if_it_says_them() {
     assert!(port.open("node-1", Timestamp::UNIX_EPOCH).await.is_ok());
 }
 
-/// One that fills the port with connections and heads that do not end, over TLS and before it.
+/// A client that fills the port with connections and endless heads, before and after the TLS handshake.
 #[tokio::test]
 async fn hundreds_of_silent_connections_keep_no_probe_and_no_scrape_waiting() {
     let port = Port::open().await;
@@ -256,7 +257,7 @@ async fn hundreds_of_silent_connections_keep_no_probe_and_no_scrape_waiting() {
     for index in 0..600 {
         let mut stream = TcpStream::connect(port.address).await.unwrap();
         if index % 2 == 0 {
-            // The begin of a handshake. The connection may be closed already.
+            // The beginning of a handshake. The connection may be closed already.
             let _ = stream.write_all(&[22, 3, 1]).await;
         }
         silent.push(stream);
@@ -287,17 +288,17 @@ async fn a_certificate_is_made_where_none_is_given_and_mistakes_name_the_flag() 
     };
     let wrong = async |port: Secure| port.open("node-1", now).await.err().unwrap().to_string();
     let files = (named("--tls-cert-file"), named("--tls-private-key-file"));
-    let told = wrong(secure(Some(files), None)).await;
-    assert!(told.starts_with("--tls-cert-file /"), "{told}");
-    let told = wrong(secure(None, Some(named("--client-ca-file")))).await;
-    assert!(told.starts_with("--client-ca-file /"), "{told}");
+    let error = wrong(secure(Some(files), None)).await;
+    assert!(error.starts_with("--tls-cert-file /"), "{error}");
+    let error = wrong(secure(None, Some(named("--client-ca-file")))).await;
+    assert!(error.starts_with("--client-ca-file /"), "{error}");
     let far = Secure {
         address: "192.0.2.1:1".parse().unwrap(),
         ..secure(None, None)
     };
-    let told = wrong(far).await;
+    let error = wrong(far).await;
     assert!(
-        told.starts_with("cannot listen on 192.0.2.1:1 (--bind-address, --secure-port)"),
-        "{told}"
+        error.starts_with("cannot listen on 192.0.2.1:1 (--bind-address, --secure-port)"),
+        "{error}"
     );
 }

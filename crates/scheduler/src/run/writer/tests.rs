@@ -1,11 +1,11 @@
 //! Bindings, status patches, preemptions and events against a server that refuses, fails and hangs.
 
+use super::{BindOptions, Busy, Condition, Limits, Outcome, Preemption, StatusPatch, Writer};
+use crate::run::api_retry::{Failure, FailureKind};
+use crate::run::events::Events;
+use crate::run::pod_ref::PodRef;
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::{Access, Credentials};
-use evictd_scheduler::run::{
-    Busy, Condition, Events, Failure, FailureKind, Limits, Outcome, PodRef, Preemption,
-    StatusPatch, With, Writer,
-};
 use evictd_testkit::{Actor, ApiServer, Fault};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What happens at all happens sooner.
+/// Longer than any write takes.
 const AT_MOST: Duration = Duration::from_secs(30);
 
 struct Shop {
@@ -78,9 +78,11 @@ impl Shop {
         next.await.unwrap().unwrap()
     }
 
-    /// What became of the binding of this pod to node `one`.
+    /// The result of the binding of this pod to node `one`.
     async fn bind(&mut self, pod: &PodRef) -> Result<(), Failure> {
-        self.writer.bind(pod.clone(), "one".to_owned()).unwrap();
+        self.writer
+            .bind(pod.clone(), "one".to_owned(), BindOptions::default())
+            .unwrap();
         match self.outcome().await {
             Outcome::Bound { .. } => Ok(()),
             Outcome::NotBound { failure, .. } => Err(failure),
@@ -142,7 +144,7 @@ async fn s5_095_a_pod_is_bound_by_one_post() {
 }
 
 #[tokio::test]
-async fn s5_095_the_servers_refusal_of_a_binding_is_told_at_once() {
+async fn s5_095_a_refused_binding_fails_without_a_retry() {
     let mut shop = Shop::open().await;
     let taken = shop.pod("taken", Some("two"));
     let conflict = "Operation cannot be fulfilled on pods/binding \"taken\": pod taken is already assigned to node \"two\"";
@@ -156,7 +158,7 @@ async fn s5_095_the_servers_refusal_of_a_binding_is_told_at_once() {
         shop.bind(&gone).await,
         failure(FailureKind::Gone, "pods \"gone\" not found")
     );
-    // Another pod has the name now.
+    // Another pod gets the name.
     shop.pod("gone", None);
     assert_eq!(kind(shop.bind(&gone).await), FailureKind::Gone);
     gone.uid = Arc::default();
@@ -168,7 +170,7 @@ async fn s5_095_the_servers_refusal_of_a_binding_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_binding_is_repeated_while_the_server_is_busy_or_fails() {
+async fn a_binding_is_retried_while_the_server_is_busy_or_fails() {
     let mut shop = Shop::open().await;
     let pod = shop.pod("a", None);
     let busy = Fault::answer(429)
@@ -193,14 +195,14 @@ async fn a_binding_is_repeated_while_the_server_is_busy_or_fails() {
 }
 
 #[tokio::test]
-async fn a_binding_whose_answer_was_lost_counts_and_is_not_sent_again() {
+async fn a_binding_whose_answer_was_lost_is_found_and_not_sent_again() {
     let mut shop = Shop::open().await;
     let pod = shop.pod("a", None);
     shop.api
         .fault(Fault::cut_after(0).on("create", "pods/binding").times(1));
     assert_eq!(shop.bind(&pod).await, Ok(()));
     assert_eq!(shop.asked("pods/binding"), 1);
-    // The same where another scheduler was first.
+    // The same if another scheduler was faster.
     let taken = shop.pod("b", Some("two"));
     shop.api
         .fault(Fault::answer(500).on("create", "pods/binding").times(1));
@@ -232,7 +234,7 @@ async fn a_binding_is_sent_again_when_the_server_hangs() {
 }
 
 #[tokio::test]
-async fn bindings_that_wait_are_bounded_and_gangs_are_not_torn_apart() {
+async fn waiting_bindings_are_bounded_but_those_of_a_gang_are_all_accepted() {
     let mut shop = Shop::with(Limits {
         bindings: 1,
         waiting_bindings: 2,
@@ -240,16 +242,19 @@ async fn bindings_that_wait_are_bounded_and_gangs_are_not_torn_apart() {
     })
     .await;
     let pods = ["a", "b", "c", "d"].map(|name| shop.pod(name, None));
-    let bind = |pod: &PodRef, node: &str| shop.writer.bind(pod.clone(), node.to_owned());
+    let bind = |pod: &PodRef, node: &str| {
+        let options = BindOptions::default();
+        shop.writer.bind(pod.clone(), node.to_owned(), options)
+    };
     assert_eq!(bind(&pods[0], "one"), Ok(()));
     assert_eq!(bind(&pods[1], "one"), Ok(()));
     assert_eq!(bind(&pods[2], "one"), Err(Busy::Full));
-    // Many that were placed together are not torn apart.
-    let with = With {
+    // The bindings of a gang are accepted together.
+    let options = BindOptions {
         of_many: true,
-        ..With::default()
+        ..BindOptions::default()
     };
-    let of_many = shop.writer.bind_as(pods[3].clone(), "one".to_owned(), with);
+    let of_many = shop.writer.bind(pods[3].clone(), "one".to_owned(), options);
     assert_eq!(of_many, Ok(()));
     for _ in 0..3 {
         assert!(matches!(shop.outcome().await, Outcome::Bound { .. }));
@@ -260,7 +265,7 @@ async fn bindings_that_wait_are_bounded_and_gangs_are_not_torn_apart() {
 }
 
 #[tokio::test]
-async fn after_a_stop_nothing_is_begun() {
+async fn after_a_stop_no_write_begins() {
     let mut shop = Shop::open().await;
     let pod = shop.pod("a", None);
     shop.writer.stop();
@@ -274,7 +279,7 @@ async fn after_a_stop_nothing_is_begun() {
 }
 
 #[tokio::test]
-async fn s5_069_the_condition_holds_the_whole_message() {
+async fn s5_069_the_condition_has_the_whole_message() {
     let shop = Shop::open().await;
     let pod = shop.pod("a", None);
     let message = "x".repeat(3000);
@@ -306,7 +311,7 @@ async fn s5_069_the_condition_holds_the_whole_message() {
 }
 
 #[tokio::test]
-async fn of_many_status_patches_of_a_pod_the_last_one_stays() {
+async fn the_last_of_many_status_patches_of_a_pod_is_written() {
     let shop = Shop::open().await;
     let pod = shop.pod("a", None);
     for number in 0..100 {
@@ -326,27 +331,27 @@ async fn of_many_status_patches_of_a_pod_the_last_one_stays() {
 }
 
 #[tokio::test]
-async fn every_pod_of_a_crowd_gets_its_status_once() {
+async fn each_of_many_pods_gets_its_status_once() {
     let shop = Shop::with(Limits {
         statuses: 2,
         ..Limits::default()
     })
     .await;
     let names: Vec<String> = (0..50).map(|number| format!("pod-{number}")).collect();
-    // The second half comes when the first has been written, and nobody works any more.
+    // The second half is written after the first, when no worker is left.
     for half in names.chunks(25) {
         for name in half {
             shop.writer
                 .status(shop.pod(name, None), unschedulable(name));
         }
-        let told = |admin: &Actor| {
+        let is_reported = |admin: &Actor| {
             let mut messages = half.iter().map(|name| {
                 let pod = admin.get("pods", name)?;
                 (pod["status"]["conditions"][0]["message"] == **name).then_some(())
             });
-            messages.all(|own| own.is_some()).then_some(())
+            messages.all(|message| message.is_some()).then_some(())
         };
-        shop.admin.wait(AT_MOST, told).await.unwrap();
+        shop.admin.wait(AT_MOST, is_reported).await.unwrap();
     }
     // The server counts a request after it has carried it out.
     let counted = |_: &Actor| (shop.asked("pods/status") >= 50).then_some(());
@@ -355,7 +360,7 @@ async fn every_pod_of_a_crowd_gets_its_status_once() {
 }
 
 #[tokio::test]
-async fn a_status_patch_is_repeated_and_a_pod_of_another_uid_is_left_alone() {
+async fn a_status_patch_is_retried_and_leaves_a_pod_of_another_uid_unchanged() {
     let mut shop = Shop::open().await;
     let mut pod = shop.pod("a", None);
     shop.api
@@ -403,7 +408,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn s4_028_nominations_go_first_and_the_last_victim_alone() {
+async fn s4_028_nominations_are_written_first_and_the_last_victim_is_deleted_last() {
     let mut shop = Shop::open().await;
     let victims = ["v1", "v2", "v3"].map(|name| shop.pod(name, Some("one")));
     let nominated = shop.pod("nominated", None);
@@ -452,7 +457,7 @@ async fn s4_028_nominations_go_first_and_the_last_victim_alone() {
 }
 
 #[tokio::test]
-async fn s4_021_a_victim_that_is_gone_counts_as_deleted() {
+async fn s4_021_a_victim_that_was_deleted_before_is_no_failure() {
     let mut shop = Shop::open().await;
     let (gone, replaced) = (
         shop.pod("gone", Some("one")),
@@ -476,7 +481,7 @@ async fn s4_021_a_victim_that_is_gone_counts_as_deleted() {
 }
 
 #[tokio::test]
-async fn when_a_victim_cannot_be_deleted_the_last_one_stays() {
+async fn the_last_victim_is_not_deleted_if_another_one_cannot_be() {
     let mut shop = Shop::open().await;
     let victims = ["v1", "v2"].map(|name| shop.pod(name, Some("one")));
     let preemption = shop.preemption(&victims.each_ref(), Vec::new());
@@ -519,7 +524,7 @@ async fn s5_064_a_bound_pod_has_the_event_of_kube_scheduler() {
 }
 
 #[tokio::test]
-async fn s5_069_a_pod_that_fits_nowhere_has_one_warning() {
+async fn s5_069_an_unschedulable_pod_gets_one_warning() {
     let shop = Shop::open().await;
     let pod = shop.pod("a", None);
     for _ in 0..3 {
@@ -527,7 +532,7 @@ async fn s5_069_a_pod_that_fits_nowhere_has_one_warning() {
         shop.events
             .failed_scheduling("default-scheduler", &pod, message);
     }
-    // Through the same recorder, so the three are through when it is there.
+    // All four use the same recorder, so that the first three are sent by then.
     shop.events.scheduled("default-scheduler", &pod, "one");
     shop.event("Scheduled").await;
     let event = shop.event("FailedScheduling").await;

@@ -10,14 +10,14 @@ use tokio::sync::Notify;
 pub(super) trait Merge {
     /// Merges two writes. Where both set a field, the newer write counts.
     #[must_use]
-    fn then(self, newer: Self) -> Self;
+    fn merge(self, newer: Self) -> Self;
 }
 
 /// The end that adds writes. After its drop the pending writes are still carried out.
-pub(super) struct Wanted<T>(Arc<Shared<T>>);
+pub(super) struct WriteSender<T>(Arc<Shared<T>>);
 
 /// The end that takes writes.
-pub(super) struct Turns<T>(Arc<Shared<T>>);
+pub(super) struct WriteQueue<T>(Arc<Shared<T>>);
 
 struct Shared<T> {
     waiting: Mutex<Waiting<T>>,
@@ -31,7 +31,7 @@ struct Waiting<T> {
     is_over: bool,
 }
 
-pub(super) fn latest<T: Merge>() -> (Wanted<T>, Turns<T>) {
+pub(super) fn write_queue<T: Merge>() -> (WriteSender<T>, WriteQueue<T>) {
     let waiting = Waiting {
         next: HashMap::new(),
         order: VecDeque::new(),
@@ -41,15 +41,15 @@ pub(super) fn latest<T: Merge>() -> (Wanted<T>, Turns<T>) {
         waiting: Mutex::new(waiting),
         changed: Notify::new(),
     });
-    (Wanted(Arc::clone(&shared)), Turns(shared))
+    (WriteSender(Arc::clone(&shared)), WriteQueue(shared))
 }
 
-impl<T: Merge> Wanted<T> {
+impl<T: Merge> WriteSender<T> {
     /// Adds a write to the object at this path.
     pub(super) fn put(&self, path: String, write: T) {
         let mut waiting = lock(&self.0.waiting);
         let write = if let Some(older) = waiting.next.remove(&path) {
-            older.then(write)
+            older.merge(write)
         } else {
             waiting.order.push_back(path.clone());
             write
@@ -60,14 +60,14 @@ impl<T: Merge> Wanted<T> {
     }
 }
 
-impl<T> Drop for Wanted<T> {
+impl<T> Drop for WriteSender<T> {
     fn drop(&mut self) {
         lock(&self.0.waiting).is_over = true;
         self.0.changed.notify_one();
     }
 }
 
-impl<T> Turns<T> {
+impl<T> WriteQueue<T> {
     /// The next write and its path. `None` once all are taken and no more can come.
     pub(super) async fn next(&mut self) -> Option<(String, T)> {
         loop {
@@ -78,7 +78,7 @@ impl<T> Turns<T> {
                         return Some((path, write));
                     }
                 }
-                // A burst must not keep its memory.
+                // The memory of a burst is freed.
                 waiting.next.shrink_to(1024);
                 waiting.order.shrink_to(1024);
                 if waiting.is_over {
@@ -95,28 +95,28 @@ mod tests {
     use super::*;
 
     impl Merge for Vec<u32> {
-        fn then(mut self, newer: Self) -> Self {
+        fn merge(mut self, newer: Self) -> Self {
             self.extend(newer);
             self
         }
     }
 
     #[tokio::test]
-    async fn one_write_waits_for_each_object_and_they_come_in_order() {
-        let (wanted, mut turns) = latest();
+    async fn writes_to_one_object_are_merged_and_objects_keep_their_order() {
+        let (sender, mut queue) = write_queue();
         for round in 0..1000 {
             for path in ["a", "b"] {
-                wanted.put(path.to_owned(), vec![round]);
+                sender.put(path.to_owned(), vec![round]);
             }
         }
-        assert_eq!(lock(&wanted.0.waiting).next.len(), 2);
-        let (path, all) = turns.next().await.unwrap();
+        assert_eq!(lock(&sender.0.waiting).next.len(), 2);
+        let (path, all) = queue.next().await.unwrap();
         assert_eq!((path.as_str(), all), ("a", (0..1000).collect()));
-        // It waits behind the others again.
-        wanted.put("a".to_owned(), vec![7]);
-        drop(wanted);
-        assert_eq!(turns.next().await.unwrap().0, "b");
-        assert_eq!(turns.next().await.unwrap(), ("a".to_owned(), vec![7]));
-        assert!(turns.next().await.is_none());
+        // A new write to the first object is behind the others.
+        sender.put("a".to_owned(), vec![7]);
+        drop(sender);
+        assert_eq!(queue.next().await.unwrap().0, "b");
+        assert_eq!(queue.next().await.unwrap(), ("a".to_owned(), vec![7]));
+        assert!(queue.next().await.is_none());
     }
 }

@@ -8,40 +8,40 @@ const NAMED: usize = 3;
 
 /// Assumptions, in the order in which they were first made.
 #[derive(Debug, Clone, Default)]
-pub struct Doubts(Vec<Doubt>);
+pub struct Assumptions(Vec<Assumption>);
 
 #[derive(Debug, Clone)]
-struct Doubt {
+struct Assumption {
     assumption: Cow<'static, str>,
     count: usize,
     named: Vec<String>,
 }
 
-impl Doubts {
-    /// Notes that `assumption` was made about an object; `name` is called only if the name is shown.
+impl Assumptions {
+    /// Notes an assumption about an object. `object` makes its name, and is called only if the name is shown.
     pub fn add(
         &mut self,
         assumption: impl Into<Cow<'static, str>>,
         object: impl FnOnce() -> String,
     ) {
-        let doubt = self.doubt(assumption.into());
-        doubt.count += 1;
-        if doubt.named.len() < NAMED {
-            doubt.named.push(object());
+        let noted = self.get_or_insert(assumption.into());
+        noted.count += 1;
+        if noted.named.len() < NAMED {
+            noted.named.push(object());
         }
     }
 
     /// Notes an assumption that names its object itself.
     pub fn note(&mut self, assumption: impl Into<Cow<'static, str>>) {
-        self.doubt(assumption.into());
+        self.get_or_insert(assumption.into());
     }
 
-    fn doubt(&mut self, assumption: Cow<'static, str>) -> &mut Doubt {
+    fn get_or_insert(&mut self, assumption: Cow<'static, str>) -> &mut Assumption {
         let mut known = self.0.iter();
-        let known = known.position(|doubt| doubt.assumption == assumption);
+        let known = known.position(|known| known.assumption == assumption);
         let index = known.unwrap_or(self.0.len());
         if known.is_none() {
-            self.0.push(Doubt {
+            self.0.push(Assumption {
                 assumption,
                 count: 0,
                 named: Vec::new(),
@@ -52,11 +52,11 @@ impl Doubts {
 
     /// One line each.
     pub fn lines(&self) -> Vec<String> {
-        self.0.iter().map(Doubt::to_string).collect()
+        self.0.iter().map(Assumption::to_string).collect()
     }
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for Assumption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let more = self.count - self.named.len();
         f.write_str(&self.assumption)?;

@@ -1,40 +1,38 @@
-//! What an answer means, and when to ask again.
+//! Retries of writes to the API server, and the meaning of its errors.
 
 use evictd_cluster_client::{ApiError, Backoff, chance};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The most attempts of one write. A pod whose binding fails is tried again by the queue, so it need not wait here.
+/// The most attempts of one write. The queue tries a pod again whose binding fails, so that few are enough.
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest that is waited because the server asks for it.
-const LONGEST_ASKED: Duration = Duration::from_secs(10);
+/// The longest `retryAfterSeconds` of the server that is respected.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// Why a write did not succeed.
+/// Why a write failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Failure {
-    /// What to make of it.
-    pub kind: FailureKind,
-    /// The server's words, or why there are none.
-    pub message: String,
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    /// The server's message, or the error of the call.
+    pub(crate) message: String,
 }
 
-/// What to make of a failed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureKind {
-    /// There is no such pod any more, or another one has its name.
+pub(crate) enum FailureKind {
+    /// The object was deleted. Another one may have its name.
     Gone,
-    /// The pod is not as it was thought: it has a node, or is being deleted.
+    /// The object is in another state than assumed: the pod has a node, or is being deleted.
     Conflict,
-    /// The server refuses it, and always will.
+    /// The server refuses the write, and would refuse it again.
     Refused,
-    /// It is not known whether it was done.
+    /// The write may have been carried out.
     Unanswered,
-    /// The server was too busy to do it.
+    /// The server was too busy and did not carry the write out.
     Overloaded,
-    /// It was not begun, because the scheduler stops.
+    /// The write was not sent, because the scheduler stops.
     Stopped,
 }
 
@@ -56,41 +54,41 @@ impl Failure {
 }
 
 /// The attempts of one write.
-pub(super) struct Attempts {
+pub(super) struct ApiRetry {
     left: u32,
     backoff: Backoff,
-    unsure: bool,
+    is_ambiguous: bool,
 }
 
-impl Default for Attempts {
+impl Default for ApiRetry {
     fn default() -> Self {
         Self {
             left: ATTEMPTS,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-            unsure: false,
+            is_ambiguous: false,
         }
     }
 }
 
-impl Attempts {
-    /// Whether an attempt got no answer, so that it may have been carried out.
-    pub(super) fn unsure(&self) -> bool {
-        self.unsure
+impl ApiRetry {
+    /// Whether an attempt without an answer may have been carried out.
+    pub(super) const fn is_ambiguous(&self) -> bool {
+        self.is_ambiguous
     }
 
-    /// Waits until the next attempt; `Err` if there is none.
+    /// Waits for the next attempt after this error. `Err` if another attempt would not help.
     pub(super) async fn after(&mut self, error: &ApiError) -> Result<(), Failure> {
         let kind = kind(error);
-        self.unsure |= kind == FailureKind::Unanswered;
+        self.is_ambiguous |= kind == FailureKind::Unanswered;
         self.left = self.left.saturating_sub(1);
         let again = matches!(kind, FailureKind::Unanswered | FailureKind::Overloaded);
         if !again || self.left == 0 {
             return Err(Failure::of(kind, error));
         }
         let details = error.status().and_then(|status| status.details.as_ref());
-        let asked = details.map_or(0, |details| u64::from(details.retry_after_seconds));
-        let asked = Duration::from_secs(asked).min(LONGEST_ASKED);
-        sleep(self.backoff.next(chance()).max(asked)).await;
+        let seconds = details.map_or(0, |details| u64::from(details.retry_after_seconds));
+        let retry_after = Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER);
+        sleep(self.backoff.next(chance()).max(retry_after)).await;
         Ok(())
     }
 }
@@ -101,9 +99,11 @@ fn kind(error: &ApiError) -> FailureKind {
     };
     match status.code {
         404 => FailureKind::Gone,
+        // Another object has the name now.
         409 if status.message.contains("UID in precondition") => FailureKind::Gone,
         409 => FailureKind::Conflict,
         429 => FailureKind::Overloaded,
+        // The server may have stored the object before it failed.
         500.. => FailureKind::Unanswered,
         _ => FailureKind::Refused,
     }

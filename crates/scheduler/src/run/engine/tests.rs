@@ -1,16 +1,21 @@
-//! The engine in this process, with its metrics at hand.
+//! The engine against an API server. The tests read its metrics and set its clocks.
 
-use crate::live_scheduling::{node, node_of_pod, pod};
+mod permit;
+
+use super::{Engine, Ports};
+use crate::run::deadline::Deadline;
+use crate::run::events::Events;
+use crate::run::extenders::Extenders;
+use crate::run::metrics::Metrics;
+use crate::run::pod_ref::PodRef;
+use crate::run::view::View;
+use crate::run::watches::{self, Reflectors};
+use crate::run::writer::{Limits, Writer};
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::Role;
 use evictd_cluster_client::{Access, Credentials, Watches, news};
 use evictd_daemon::metrics::{Exposition, Format};
 use evictd_placement::{Cluster, Filter, Here, Plugin, Pod, Rejection};
-use evictd_scheduler::run::metrics::Metrics;
-use evictd_scheduler::run::view::View;
-use evictd_scheduler::run::{
-    Deadline, Engine, Events, Extenders, Limits, PodRef, Ports, Start, Writer, watch as follow,
-};
 use evictd_scheduling::{Framework, Scheduler, Settings};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer, Fault};
@@ -24,9 +29,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(crate) struct Running {
+struct Running {
     api: ApiServer,
-    pub(crate) admin: Actor,
+    admin: Actor,
     events: Events,
     exposition: Exposition,
     view: View,
@@ -39,12 +44,12 @@ impl Running {
         Self::with(nodes, |_| {}).await
     }
 
-    /// With plugins of one's own.
-    pub(crate) async fn with(nodes: &[(&str, &str)], more: impl Fn(&mut Framework)) -> Self {
+    /// With further plugins.
+    async fn with(nodes: &[(&str, &str)], more: impl Fn(&mut Framework)) -> Self {
         Self::at(nodes, more, (Timestamp::now, Deadline::default())).await
     }
 
-    /// The same by these clocks.
+    /// With these clocks.
     async fn at(
         nodes: &[(&str, &str)],
         more: impl Fn(&mut Framework),
@@ -65,13 +70,13 @@ impl Running {
         let actions = access.actions().unwrap();
         let names = [("default-scheduler", Group::Events)];
         let events = Events::new(&actions, "here", names, Timestamp::now);
-        let (send, news) = news();
-        let start = Start {
+        let (send, watch_events) = news();
+        let reflectors = Reflectors {
             access: &access,
-            news: &send,
+            events: &send,
             watches: &Watches::default(),
         };
-        follow(start, false);
+        watches::start(reflectors, false);
         let (metrics, exposition) = Metrics::new();
         let (role_sender, role) = watch::channel(Role::Leader);
         let (synced, _) = watch::channel(false);
@@ -79,7 +84,7 @@ impl Running {
         let ports = Ports {
             writer: Writer::new(actions, events.clone(), Limits::default()),
             events: events.clone(),
-            news,
+            watch_events,
             role,
             synced,
             metrics,
@@ -111,21 +116,44 @@ impl Running {
     fn until(&self, line: &str) {
         let mut text = String::new();
         let whole = format!("{line}\n");
-        wait_until(&format!("{line} is told"), || {
+        wait_until(&format!("the metrics have {line}"), || {
             text = self.exposition.render(Format::Plain).unwrap();
             text.contains(&whole)
         });
     }
 
-    pub(crate) fn until_bound(&self, name: &str) {
+    fn until_bound(&self, name: &str) {
         wait_until(&format!("{name} has its node"), || {
-            node_of_pod(&self.admin, name).is_string()
+            node_of(&self.admin, name).is_string()
         });
     }
 }
 
+fn node(admin: &Actor, name: &str, cpu: &str) {
+    let amounts = json!({ "cpu": cpu, "memory": "8Gi", "pods": "110" });
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+        "status": { "allocatable": amounts, "capacity": amounts },
+    });
+    admin.create(node).unwrap();
+}
+
+fn pod(name: &str, cpu: &str, priority: i32) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "default" },
+        "spec": { "priority": priority, "schedulerName": "default-scheduler", "containers": [{ "name": "main", "image": "none",
+            "resources": { "requests": { "cpu": cpu, "memory": "64Mi" } } }] },
+    })
+}
+
+fn node_of(admin: &Actor, name: &str) -> Value {
+    let pod = admin.get("pods", &format!("default/{name}"));
+    pod.map_or(Value::Null, |pod| pod["spec"]["nodeName"].clone())
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_002_s4_029_s4_031_preemptions_are_counted_whatever_comes_of_them() {
+async fn s3_002_s4_029_s4_031_successful_and_failed_preemptions_are_counted() {
     let running = Running::start(&[("one", "2")]).await;
     running.admin.create(pod("large", "64", 1000)).unwrap();
     running.until("scheduler_preemption_attempts_total 1");
@@ -135,7 +163,7 @@ async fn s3_002_s4_029_s4_031_preemptions_are_counted_whatever_comes_of_them() {
     );
     running.admin.create(pod("low", "2", 0)).unwrap();
     running.until_bound("low");
-    // The first time the server refuses, and the pod is tried again at once.
+    // The server refuses the first deletion, and the pod is tried again at once.
     running
         .api
         .fault(Fault::answer(403).on("delete", "pods").times(1));
@@ -145,17 +173,17 @@ async fn s3_002_s4_029_s4_031_preemptions_are_counted_whatever_comes_of_them() {
     running.until("scheduler_preemption_goroutines_duration_seconds_count{result=\"success\"} 1");
     running.until("scheduler_preemption_victims_bucket{le=\"1.0\"} 2");
     let now = json!({ "gracePeriodSeconds": 0 });
-    // The server has removed it at once unless something holds it.
+    // The server may have removed it already.
     let _ = running.admin.delete("pods", "default/low", now);
     running.until_bound("high");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s5_112_a_victim_that_is_gone_before_it_is_deleted_leaves_nobody_waiting() {
+async fn s5_112_a_preemptor_is_tried_again_if_its_victim_was_deleted_before() {
     let running = Running::start(&[("one", "2")]).await;
     running.admin.create(pod("low", "2", 0)).unwrap();
     running.until_bound("low");
-    // It goes while the nomination is being written.
+    // The victim is deleted while the nomination is being written.
     let slow = Fault::delay(Duration::from_secs(2));
     running.api.fault(slow.on("patch", "pods/status"));
     running.admin.create(pod("high", "2", 1000)).unwrap();
@@ -166,7 +194,7 @@ async fn s5_112_a_victim_that_is_gone_before_it_is_deleted_leaves_nobody_waiting
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s5_112_whoever_waits_for_a_victim_takes_it_only_once() {
+async fn s5_112_a_preemptor_that_waits_for_its_victim_preempts_no_other_pod() {
     let running = Running::start(&[("one", "2"), ("two", "1")]).await;
     running.admin.create(pod("low", "2", 0)).unwrap();
     running.until_bound("low");
@@ -181,7 +209,7 @@ async fn s5_112_whoever_waits_for_a_victim_takes_it_only_once() {
             .to_string()
             .contains("DisruptionTarget")
     });
-    // Somebody else's room wakes nobody who is about to get his own.
+    // Room on another node does not wake a preemptor whose victim terminates.
     let now = json!({ "gracePeriodSeconds": 0 });
     running.admin.delete("pods", "default/other", now).unwrap();
     running.admin.create(pod("later", "1", 0)).unwrap();
@@ -191,7 +219,7 @@ async fn s5_112_whoever_waits_for_a_victim_takes_it_only_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_026_others_are_placed_while_victims_are_being_deleted() {
+async fn s4_026_other_pods_are_scheduled_while_victims_are_being_deleted() {
     let running = Running::start(&[("one", "2"), ("two", "1")]).await;
     running.admin.create(pod("low", "2", 0)).unwrap();
     running.until_bound("low");
@@ -208,7 +236,7 @@ async fn s4_026_others_are_placed_while_victims_are_being_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_decisions_can_be_asked_for_with_what_every_node_said() {
+async fn the_last_decisions_are_served_with_the_rejections_and_scores_of_nodes() {
     let running =
         Running::start(&[("one", "4"), ("two", "8"), ("small", "1"), ("tiny", "1")]).await;
     running.admin.create(pod("web", "2", 0)).unwrap();
@@ -233,7 +261,7 @@ async fn the_last_decisions_can_be_asked_for_with_what_every_node_said() {
     let scores = web["scores"].as_array().unwrap();
     let fit = scores
         .iter()
-        .find(|own| own["plugin"] == "NodeResourcesFit")
+        .find(|score| score["plugin"] == "NodeResourcesFit")
         .unwrap();
     assert!(fit["chosen"].as_i64() > fit["runnerUp"].as_i64(), "{web:#}");
     let large = decisions("pod=default/large").remove(0);
@@ -242,7 +270,7 @@ async fn the_last_decisions_can_be_asked_for_with_what_every_node_said() {
 
 static SET_BACK: AtomicBool = AtomicBool::new(false);
 
-/// A clock that somebody sets to an hour ago.
+/// A clock that is set back by an hour.
 fn unreliable() -> Timestamp {
     let now = Timestamp::now();
     let back = SignedDuration::from_hours(i64::from(SET_BACK.load(Ordering::Relaxed)));
@@ -250,7 +278,7 @@ fn unreliable() -> Timestamp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_set_back_has_no_pod_wait_for_the_time_to_come_again() {
+async fn a_clock_that_is_set_back_does_not_extend_a_backoff() {
     let clocks = (unreliable as fn() -> Timestamp, Deadline::default());
     let running = Running::at(&[("one", "2")], |_| {}, clocks).await;
     // After an error a pod backs off.
@@ -260,12 +288,12 @@ async fn a_clock_that_is_set_back_has_no_pod_wait_for_the_time_to_come_again() {
     running.until("scheduler_pending_pods{queue=\"backoff\"} 1");
     SET_BACK.store(true, Ordering::Relaxed);
     running.until_bound("late");
-    // And who comes now is not confused by it, either.
+    // It does not delay new pods either.
     running.admin.create(pod("later", "1", 0)).unwrap();
     running.until_bound("later");
 }
 
-/// How much time has passed by the clock that attempts are measured with.
+/// The time that has passed by the clock of the deadline, in seconds.
 static PASSED: AtomicU64 = AtomicU64::new(0);
 
 fn slow_clock() -> Instant {
@@ -274,7 +302,7 @@ fn slow_clock() -> Instant {
     start + Duration::from_secs(PASSED.load(Ordering::Relaxed))
 }
 
-/// To ask a node about a pod whose name begins with `slow` takes a second.
+/// A filter that takes a second on each node, for pods whose name begins with `slow`.
 struct Slow;
 
 impl Plugin for Slow {
@@ -295,7 +323,7 @@ impl Filter for Slow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_of_ten_seconds_is_an_error_of_its_pod_and_the_others_are_placed() {
+async fn an_attempt_that_takes_ten_seconds_fails_and_other_pods_are_scheduled() {
     let names: Vec<String> = (0..40).map(|index| format!("node-{index}")).collect();
     let nodes: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "2")).collect();
     let slow = |framework: &mut Framework| framework.filters.insert(0, Arc::new(Slow));
@@ -305,7 +333,7 @@ async fn an_attempt_of_ten_seconds_is_an_error_of_its_pod_and_the_others_are_pla
     );
     let running = Running::at(&nodes, slow, clocks).await;
     running.admin.create(pod("slow", "1", 1000)).unwrap();
-    wait_until("it is told why it is not placed", || {
+    wait_until("the condition has the reason", || {
         let pod = running.admin.get("pods", "default/slow").unwrap();
         let condition = &pod["status"]["conditions"][0];
         condition["reason"] == "SchedulerError"
@@ -313,12 +341,12 @@ async fn an_attempt_of_ten_seconds_is_an_error_of_its_pod_and_the_others_are_pla
     });
     running.admin.create(pod("web", "1", 0)).unwrap();
     running.until_bound("web");
-    assert!(node_of_pod(&running.admin, "slow").is_null());
+    assert!(node_of(&running.admin, "slow").is_null());
 }
 
 /// The API server binds the pod, the answer is lost, the second request conflicts with the first, and the pod cannot be read.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_room_of_a_pod_is_kept_although_its_binding_was_answered_with_an_error() {
+async fn a_pod_stays_assumed_after_a_failed_binding_that_may_have_succeeded() {
     let running = Running::start(&[("one", "2")]).await;
     let lost = Fault::cut_after(0).on("create", "pods/binding").times(1);
     running.api.fault(lost);

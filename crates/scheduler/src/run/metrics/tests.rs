@@ -1,9 +1,9 @@
 //! Names, types, labels and buckets of the metrics are those of kube-scheduler.
 
+use super::{Metrics, attempts_label};
 use evictd_daemon::metrics::Format;
-use evictd_scheduler::run::metrics::{Metrics, attempts_label};
 
-/// Name, type, level, labels, and of a histogram its first and last bounds and their number.
+/// Name, type, level and labels. For a histogram also the first and last bound and their number.
 const EXPECTED: &str = "\
 leader_election_master_status gauge ALPHA name
 scheduler_batch_attempts_total counter ALPHA profile,result
@@ -127,17 +127,17 @@ fn s5_097_s5_098_names_types_labels_and_buckets_are_kube_schedulers() {
     touch(&metrics);
     let text = exposition.render(Format::Plain).unwrap();
     let all = families(&text);
-    // Those of batch sessions are Volcano's (S6-143).
-    let own = all.split_inclusive('\n');
-    let own: String = own.filter(|line| !line.starts_with("volcano_")).collect();
-    assert_eq!(own, EXPECTED);
+    // The metrics of batch sessions have Volcano's names (S6-143).
+    let lines = all.split_inclusive('\n');
+    let lines: String = lines.filter(|line| !line.starts_with("volcano_")).collect();
+    assert_eq!(lines, EXPECTED);
     assert!(text.contains("# TYPE scheduler_schedule_attempts_total counter"));
     let open = exposition.render(Format::Open).unwrap();
     assert!(open.ends_with("# EOF\n"));
 }
 
 #[test]
-fn what_alerts_ask_for_is_there_from_the_start() {
+fn metrics_that_alerts_use_are_zero_at_the_start() {
     let (_, exposition) = Metrics::new();
     let text = exposition.render(Format::Plain).unwrap();
     for line in [

@@ -1,4 +1,4 @@
-//! Who asks, and whether they may: delegated to the API server, whose answers are kept for a while.
+//! Authentication and authorization of clients. The API server reviews them, and its answers are cached.
 
 use super::certificate::Subject;
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT};
@@ -12,19 +12,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Answers that are kept of each kind; then all are forgotten. Who guesses tokens fills no memory.
-const MOST_KEPT: usize = 4096;
+/// The most answers of each kind. A full cache is emptied, so that guessed tokens do not fill the memory.
+const MAX_CACHED: usize = 4096;
 const MASTERS: &str = "system:masters";
 
-/// How long answers are kept.
+/// How long answers are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CacheTimes {
+pub(crate) struct CacheTimes {
     /// `--authentication-token-webhook-cache-ttl`.
-    pub token: Duration,
+    pub(crate) token: Duration,
     /// `--authorization-webhook-cache-authorized-ttl`.
-    pub allowed: Duration,
+    pub(crate) allowed: Duration,
     /// `--authorization-webhook-cache-unauthorized-ttl`.
-    pub denied: Duration,
+    pub(crate) denied: Duration,
 }
 
 impl Default for CacheTimes {
@@ -38,30 +38,37 @@ impl Default for CacheTimes {
     }
 }
 
-/// Decides who may see what. Clones share what is kept.
+/// Clones share the caches.
 #[derive(Clone)]
-pub struct Access(Arc<Shared>);
+pub(crate) struct DelegatedAuth(Arc<Shared>);
 
 struct Shared {
-    /// `--authentication-kubeconfig`; without it tokens are nobody's.
+    /// `--authentication-kubeconfig`. Without it no token is accepted.
     authentication: Option<Actions>,
-    /// `--authorization-kubeconfig`; without it only who is in `system:masters` may see what is not open.
+    /// `--authorization-kubeconfig`. Without it only `system:masters` may get the other paths.
     authorization: Option<Actions>,
     always_allowed: Vec<String>,
     times: CacheTimes,
     users: Cache<String, Option<User>>,
-    rights: Cache<(User, String, String), bool>,
+    rights: Cache<Right, bool>,
 }
 
-/// What a request says of who sent it.
+/// A user's right to do `verb` on `path`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Right {
+    user: User,
+    verb: String,
+    path: String,
+}
+
+/// The credentials of a request.
 pub(super) struct Credentials<'a> {
     /// Of a client certificate that was verified.
     pub(super) presented: Option<Subject>,
-    /// The header; empty where there is none.
+    /// The header `Authorization`. Empty without one.
     pub(super) authorization: &'a str,
 }
 
-/// Why not.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Denied {
     #[error("Unauthorized")]
@@ -72,7 +79,7 @@ pub(super) enum Denied {
         verb: String,
         path: String,
     },
-    #[error("whether this may be seen is not known: {0}")]
+    #[error("the request cannot be authorized: {0}")]
     Undecided(ApiError),
 }
 
@@ -103,9 +110,9 @@ struct AccessStatus {
     allowed: bool,
 }
 
-impl Access {
-    /// `always_allowed` are paths (`--authorization-always-allow-paths`); a star at the end stands for the rest.
-    pub fn new(
+impl DelegatedAuth {
+    /// `always_allowed`: paths (`--authorization-always-allow-paths`). A star at the end matches any rest.
+    pub(crate) fn new(
         authentication: Option<Actions>,
         authorization: Option<Actions>,
         always_allowed: Vec<String>,
@@ -138,7 +145,7 @@ impl Access {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(());
         }
-        if self.may(&user, verb, path).await? {
+        if self.is_authorized(&user, verb, path).await? {
             return Ok(());
         }
         Err(Denied::Forbidden {
@@ -150,10 +157,11 @@ impl Access {
 
     async fn user(&self, credentials: &Credentials<'_>) -> Result<User, Denied> {
         if let Some(Subject { name, groups }) = credentials.presented.clone() {
-            let everybody = "system:authenticated".to_owned();
+            // kube-apiserver adds this group for every authenticated user, and roles may refer to it.
+            let authenticated = "system:authenticated".to_owned();
             return Ok(User {
                 username: name,
-                groups: groups.into_iter().chain([everybody]).collect(),
+                groups: groups.into_iter().chain([authenticated]).collect(),
             });
         }
         let Some(token) = bearer(credentials.authorization) else {
@@ -179,11 +187,11 @@ impl Access {
             "metadata": {}, "spec": {"token": token},
         });
         let path = "/apis/authentication.k8s.io/v1/tokenreviews";
-        let answer: Result<Review<TokenStatus>, ApiError> = ask(actions, path, &review).await;
+        let answer: Result<Review<TokenStatus>, ApiError> = post(actions, path, &review).await;
         let status = match answer {
             Ok(review) => review.status,
             Err(error) => {
-                // A server of Kubernetes takes nobody for somebody while it cannot ask.
+                // As kube-apiserver: unauthenticated while TokenReview is down. That is not cached.
                 tracing::warn!("a token cannot be reviewed: {error}");
                 return Err(Denied::Unknown);
             }
@@ -192,16 +200,20 @@ impl Access {
         let times = self.0.times;
         self.0
             .users
-            .keep(token.to_owned(), user.clone(), times.token);
+            .insert(token.to_owned(), user.clone(), times.token);
         Ok(user)
     }
 
-    async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, Denied> {
+    async fn is_authorized(&self, user: &User, verb: &str, path: &str) -> Result<bool, Denied> {
         let Some(actions) = &self.0.authorization else {
             return Ok(false);
         };
-        let key = (user.clone(), verb.to_owned(), path.to_owned());
-        if let Some(known) = self.0.rights.get(&key) {
+        let right = Right {
+            user: user.clone(),
+            verb: verb.to_owned(),
+            path: path.to_owned(),
+        };
+        if let Some(known) = self.0.rights.get(&right) {
             return Ok(known);
         }
         let review = json!({
@@ -212,11 +224,11 @@ impl Access {
             },
         });
         let at = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        let answer: Result<Review<AccessStatus>, ApiError> = ask(actions, at, &review).await;
+        let answer: Result<Review<AccessStatus>, ApiError> = post(actions, at, &review).await;
         let allowed = answer.map_err(Denied::Undecided)?.status.allowed;
         let times = self.0.times;
         let time = if allowed { times.allowed } else { times.denied };
-        self.0.rights.keep(key, allowed, time);
+        self.0.rights.insert(right, allowed, time);
         Ok(allowed)
     }
 }
@@ -227,7 +239,7 @@ fn bearer(authorization: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-async fn ask<T: serde::de::DeserializeOwned>(
+async fn post<T: serde::de::DeserializeOwned>(
     actions: &Actions,
     path: &str,
     review: &Value,
@@ -239,7 +251,7 @@ async fn ask<T: serde::de::DeserializeOwned>(
     actions.request(&what, CALL_TIMEOUT, request).await
 }
 
-/// Answers, each until a time.
+/// Answers with their time of expiry.
 struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 
 impl<K, V> Default for Cache<K, V> {
@@ -249,21 +261,21 @@ impl<K, V> Default for Cache<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Cache<K, V> {
-    fn kept(&self) -> MutexGuard<'_, HashMap<K, (Instant, V)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, (Instant, V)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self, key: &K) -> Option<V> {
-        let kept = self.kept();
-        let (until, value) = kept.get(key)?;
+        let cached = self.lock();
+        let (until, value) = cached.get(key)?;
         (Instant::now() < *until).then(|| value.clone())
     }
 
-    fn keep(&self, key: K, value: V, time: Duration) {
-        let mut kept = self.kept();
-        if kept.len() >= MOST_KEPT {
-            kept.clear();
+    fn insert(&self, key: K, value: V, time: Duration) {
+        let mut cached = self.lock();
+        if cached.len() >= MAX_CACHED {
+            cached.clear();
         }
-        kept.insert(key, (Instant::now() + time, value));
+        cached.insert(key, (Instant::now() + time, value));
     }
 }

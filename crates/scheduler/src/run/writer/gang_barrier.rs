@@ -1,23 +1,23 @@
-//! Pods of a gang of which none is bound before what the claims of all of them need is done.
+//! The barrier of a gang: none of its pods is bound before the claims of all of them are prepared.
 
-use crate::run::attempts::Failure;
+use crate::run::api_retry::Failure;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What is known of all of them. Clones share it.
+/// Each pod of the gang has a clone.
 #[derive(Clone)]
-pub struct Together(Arc<watch::Sender<State>>);
+pub(crate) struct GangBarrier(Arc<watch::Sender<State>>);
 
 struct State {
-    /// So many are not ready yet.
+    /// How many pods have not arrived yet.
     missing: usize,
-    /// Why none of them is bound.
+    /// The first failure. No pod is bound after it.
     failed: Option<Failure>,
 }
 
-impl Together {
-    /// For so many pods.
-    pub fn new(count: usize) -> Self {
+impl GangBarrier {
+    /// A barrier for this number of pods.
+    pub(crate) fn new(count: usize) -> Self {
         let state = State {
             missing: count,
             failed: None,
@@ -25,14 +25,14 @@ impl Together {
         Self(Arc::new(watch::Sender::new(state)))
     }
 
-    /// One of them cannot be bound, so that none is.
-    pub fn fail(&self, failure: Failure) {
+    /// Reports a pod that cannot be bound.
+    pub(crate) fn fail(&self, failure: Failure) {
         self.0.send_modify(|state| {
             state.failed.get_or_insert(failure);
         });
     }
 
-    /// One of them is ready, or never will be: waits for the others.
+    /// Waits until all pods have arrived or one has failed.
     pub(super) async fn arrive(&self, ready: Result<(), Failure>) -> Result<(), Failure> {
         match ready {
             Ok(()) => self.0.send_modify(|state| {
@@ -44,8 +44,8 @@ impl Together {
             }
         }
         let mut states = self.0.subscribe();
-        let state = states.wait_for(|own| own.missing == 0 || own.failed.is_some());
-        match state.await {
+        let settled = states.wait_for(|state| state.missing == 0 || state.failed.is_some());
+        match settled.await {
             Ok(state) => match &state.failed {
                 Some(failure) => Err(Failure {
                     kind: failure.kind,
@@ -53,7 +53,7 @@ impl Together {
                 }),
                 None => Ok(()),
             },
-            // The sender is held by this one.
+            // Unreachable: `self` holds the sender.
             Err(_) => Err(Failure::stopped()),
         }
     }
