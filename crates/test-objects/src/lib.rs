@@ -113,7 +113,9 @@ impl Object {
     /// Sets fields of the spec.
     #[must_use]
     pub fn spec(self, fields: Value) -> Self {
-        self.merge(json!({ "spec": fields }))
+        let mut object = serde_json::Map::new();
+        object.insert("spec".to_owned(), fields);
+        self.merge(Value::Object(object))
     }
 
     /// Sets the namespace.
