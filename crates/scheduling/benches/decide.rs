@@ -99,7 +99,7 @@ const NODES: &[u64] = if cfg!(debug_assertions) {
 };
 
 /// The pods of a scenario; every one has a label of its own where templates are not shared.
-fn incoming(scenario: &Scenario, index: usize, own: bool) -> wire::Pod {
+fn incoming(scenario: &Scenario, index: usize, distinct_templates: bool) -> wire::Pod {
     let mut pod = json!({
         "metadata": { "name": format!("bench-{index}"), "namespace": "default", "uid": format!("bench-{index}"),
             "labels": { "app": "bench" } },
@@ -107,7 +107,7 @@ fn incoming(scenario: &Scenario, index: usize, own: bool) -> wire::Pod {
             "resources": { "requests": { "cpu": "100m", "memory": "200Mi" } } }] },
     });
     (scenario.spec)(&mut pod);
-    if own {
+    if distinct_templates {
         pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] =
             pod["metadata"]["name"].clone();
     }
@@ -147,10 +147,10 @@ fn run(
     cluster: &mut Cluster,
     framework: &Framework,
     scenario: &Scenario,
-    own: bool,
+    distinct_templates: bool,
 ) -> (u64, Duration, Duration) {
     let pods: Vec<wire::Pod> = (0..50)
-        .map(|index| incoming(scenario, index, own))
+        .map(|index| incoming(scenario, index, distinct_templates))
         .collect();
     let mut algorithm = SchedulingAlgorithm::default();
     let (start, before) = (Instant::now(), processor());
@@ -158,7 +158,7 @@ fn run(
         .iter()
         .map(|pod| place(cluster, framework, &mut algorithm, pod.clone()))
         .collect();
-    let (took, own) = (
+    let (took, processor_time) = (
         start.elapsed() / 50,
         processor().saturating_sub(before) / 50,
     );
@@ -169,7 +169,7 @@ fn run(
     for pod in &pods {
         assert!(cluster.remove_pod(&pod.metadata));
     }
-    (hash, took, own)
+    (hash, took, processor_time)
 }
 
 /// How many pods are placed to see whether the last ones take longer than the first; a cluster of the recipe takes as many.
@@ -193,9 +193,11 @@ fn run_many(cluster: &mut Cluster, framework: &Framework) {
         for pod in pods {
             place(cluster, framework, &mut algorithm, pod);
         }
-        let own =
+        let processor_time =
             processor().saturating_sub(before) / u32::try_from(indices.len()).expect("a tenth");
-        println!("plain, a template a pod, pods {indices:?}: {own:?} of processor a pod");
+        println!(
+            "plain, a template a pod, pods {indices:?}: {processor_time:?} of processor a pod"
+        );
     }
 }
 
@@ -208,13 +210,13 @@ impl Parallelizer for Two {
     }
 
     fn run(&self, mut parts: Vec<Chunk<'_>>) {
-        let own = parts.pop();
+        let last = parts.pop();
         std::thread::scope(|threads| {
             for part in parts {
                 threads.spawn(part);
             }
-            if let Some(own) = own {
-                own();
+            if let Some(last) = last {
+                last();
             }
         });
     }
@@ -226,15 +228,17 @@ fn main() {
     let sizes = chosen.map_or(NODES.to_vec(), |nodes| vec![nodes]);
     for nodes in sizes {
         let mut recipe = build(nodes, &Zones);
-        let known = NODES.iter().position(|own| *own == nodes);
+        let known = NODES.iter().position(|count| *count == nodes);
         let cluster = &mut recipe.cluster;
         let one = Framework::of_default(cluster);
         let mut two = one.clone();
         two.parallelizer = Arc::new(Two);
         for scenario in &SCENARIOS {
-            for (own, kind) in [(false, "equal templates"), (true, "a template a pod")] {
-                let (hash, took, processor) = run(cluster, &one, scenario, own);
-                let (same, split, _) = run(cluster, &two, scenario, own);
+            for (distinct_templates, kind) in
+                [(false, "equal templates"), (true, "a template a pod")]
+            {
+                let (hash, took, processor) = run(cluster, &one, scenario, distinct_templates);
+                let (same, split, _) = run(cluster, &two, scenario, distinct_templates);
                 let name = scenario.name;
                 println!(
                     "{nodes} nodes, {name}, {kind}: {took:?} a pod ({processor:?} of processor), on two threads {split:?}"

@@ -61,7 +61,7 @@ fn gang(
     scheduler: &mut Scheduler,
     (name, count, cpu): (&str, usize, &str),
     priority: i32,
-    own: bool,
+    distinct_templates: bool,
 ) -> (Vec<Outcome>, Duration) {
     let group = json!({ "metadata": { "name": name, "namespace": "default" },
         "spec": { "schedulingPolicy": { "gang": { "minCount": count } }, "priority": priority } });
@@ -69,7 +69,7 @@ fn gang(
     for index in 0..count {
         let uid = format!("{name}-{index}");
         let mut labels = json!({ "app": name });
-        if own {
+        if distinct_templates {
             labels["batch.kubernetes.io/job-completion-index"] = json!(index.to_string());
         }
         let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid, "labels": labels },
@@ -98,31 +98,41 @@ fn gang(
 fn main() {
     let mut scheduler = full();
     let count = if cfg!(debug_assertions) { 20 } else { 1000 };
-    for own in [false, true] {
-        let kind = if own {
+    for distinct_templates in [false, true] {
+        let kind = if distinct_templates {
             "a template a pod"
         } else {
             "equal templates"
         };
-        let (outcomes, took) = gang(&mut scheduler, ("fits", count, "100m"), 0, own);
+        let (outcomes, took) = gang(
+            &mut scheduler,
+            ("fits", count, "100m"),
+            0,
+            distinct_templates,
+        );
         assert!(
             outcomes
                 .iter()
-                .all(|own| matches!(own, Outcome::Placed { .. }))
+                .all(|outcome| matches!(outcome, Outcome::Placed { .. }))
         );
         println!("a gang of {count} placed, {kind}: {took:?}");
         // The fullest node has no 12 cores left, so that only some fit.
-        let (outcomes, took) = gang(&mut scheduler, ("waits", count, "12"), 0, own);
+        let (outcomes, took) = gang(
+            &mut scheduler,
+            ("waits", count, "12"),
+            0,
+            distinct_templates,
+        );
         assert!(
             outcomes
                 .iter()
-                .all(|own| matches!(own, Outcome::Unschedulable(_)))
+                .all(|outcome| matches!(outcome, Outcome::Unschedulable(_)))
         );
         println!("a gang of {count} tried in vain, {kind}: {took:?}");
     }
     let count = count / 10;
     let (outcomes, took) = gang(&mut scheduler, ("preempts", count, "12"), 10_000, false);
-    let victims = outcomes.iter().map(|own| match own {
+    let victims = outcomes.iter().map(|outcome| match outcome {
         Outcome::Unschedulable(rejected) => rejected.victims.len(),
         _ => 0,
     });

@@ -1,5 +1,5 @@
-//! A plugin of one's own: pods of the namespace `batch` are kept off nodes without the label `batch`, and of those that have
-//! it the cheapest is preferred. It is one type with one trait, and is enabled by its name in the configuration.
+//! A custom plugin: it filters the nodes without the label `batch` for pods of the namespace `batch`, and scores cheaper nodes
+//! higher. It is one type with one trait, and is enabled by its name in the configuration.
 #![allow(clippy::print_stdout, reason = "it shows what it does")]
 
 use evictd_placement::{
@@ -44,13 +44,13 @@ impl Plugin for CheapBatch {
     }
 
     fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-        let own = Priced(self.label.clone());
-        Self::concerns(cluster, pod).then(|| Box::new(own) as _)
+        let priced = Priced(self.label.clone());
+        Self::concerns(cluster, pod).then(|| Box::new(priced) as _)
     }
 
     fn score(&self, cluster: &Cluster, pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
-        let own = Priced(self.label.clone());
-        Self::concerns(cluster, pod).then(|| Box::new(own) as _)
+        let priced = Priced(self.label.clone());
+        Self::concerns(cluster, pod).then(|| Box::new(priced) as _)
     }
 }
 
@@ -97,7 +97,7 @@ fn make(_cluster: &mut Cluster, args: &Value) -> Result<Arc<dyn Plugin>, String>
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let points: &[Point] = &[Point::PreFilter, Point::Filter, Point::Score];
-    let own = CustomPlugin {
+    let plugin = CustomPlugin {
         name: NAME,
         points,
         make,
@@ -121,7 +121,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "status": { "allocatable": { "cpu": "8", "memory": "32Gi", "pods": "110" } } });
         cluster.add_node(&serde_json::from_value(node)?);
     }
-    let framework = Framework::new(&mut cluster, &config.profiles[0], &[own])?;
+    let framework = Framework::new(&mut cluster, &config.profiles[0], &[plugin])?;
     let pod = json!({ "metadata": { "name": "job", "namespace": "batch" }, "spec": { "containers": [{ "name": "main" }] } });
     let pod = cluster.pod(serde_json::from_value(pod)?)?;
     let decided = SchedulingAlgorithm::default().schedule(&framework, &cluster, &pod);

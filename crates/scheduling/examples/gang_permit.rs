@@ -1,6 +1,5 @@
-//! A plugin of one's own that permits: pods of the namespace `batch` are bound only while the machine that feeds them is on,
-//! which a node's label says. A gang is held whole until then; if that takes longer than ten minutes all of it gives its nodes
-//! back.
+//! A custom Permit plugin: pods of the namespace `batch` are bound only while the machine that feeds them is on, which is a
+//! label of a node. A gang waits until then as a whole. After ten minutes all its pods give back their nodes.
 #![allow(clippy::print_stdout, reason = "it shows what it does")]
 
 use evictd_placement::{Chosen, Cluster, Permit, Plugin};
@@ -79,7 +78,7 @@ fn told(scheduler: &mut Scheduler, now: Timestamp) -> Vec<&'static str> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let points: &[Point] = &[Point::Permit];
-    let own = CustomPlugin {
+    let plugin = CustomPlugin {
         name: NAME,
         points,
         make,
@@ -91,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config =
         Configuration::new(&config, &[(NAME, points)]).map_err(|wrong| format!("{wrong:?}"))?;
     let mut scheduler = Scheduler::new(Settings::default(), false, |cluster| {
-        let framework = Framework::new(cluster, &config.profiles[0], &[own])?;
+        let framework = Framework::new(cluster, &config.profiles[0], &[plugin])?;
         Ok::<_, String>(vec![framework])
     })?;
     let mut now = Timestamp::UNIX_EPOCH;

@@ -188,6 +188,7 @@ fn of_pod(old: &wire::Pod, new: &wire::Pod) -> Vec<Kind> {
     .filter(|(changed, _)| *changed)
     .map(|(_, kind)| kind)
     .collect();
+    // As kube-scheduler: an update without a specific event still is one.
     if found.is_empty() {
         vec![Kind::PodUpdate]
     } else {

@@ -56,9 +56,12 @@ impl Scene {
         let scores = self
             .framework
             .score(&self.cluster, &pod, &filtered.feasible);
-        let own = scores.unwrap_or_default().plugins.into_iter();
-        let own = own.filter(|own| own.name == "EvictdHeadroom");
-        let headroom = own.flat_map(|own| own.normalized).collect();
+        let plugin_scores = scores.unwrap_or_default().plugins.into_iter();
+        let plugin_scores =
+            plugin_scores.filter(|plugin_scores| plugin_scores.name == "EvictdHeadroom");
+        let headroom = plugin_scores
+            .flat_map(|plugin_scores| plugin_scores.normalized)
+            .collect();
         let names = filtered.feasible.iter();
         let names = names.map(|id| self.cluster.node_name(*id).to_owned());
         let names = names.collect();

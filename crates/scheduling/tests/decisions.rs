@@ -84,9 +84,17 @@ impl Scene {
     /// Raw and normalized scores of a plugin, by node in order.
     fn of(&mut self, plugin: &str, incoming: Value) -> Vec<(i64, i64)> {
         let scores = self.scores(incoming);
-        let own = scores.plugins.into_iter().find(|own| own.name == plugin);
-        let own = own.unwrap_or_else(|| panic!("{plugin} left the choice to others"));
-        own.raw.into_iter().zip(own.normalized).collect()
+        let plugin_scores = scores
+            .plugins
+            .into_iter()
+            .find(|plugin_scores| plugin_scores.name == plugin);
+        let plugin_scores =
+            plugin_scores.unwrap_or_else(|| panic!("{plugin} left the choice to others"));
+        plugin_scores
+            .raw
+            .into_iter()
+            .zip(plugin_scores.normalized)
+            .collect()
     }
 
     /// The words of every node that will not do, and the plugin that says them.
@@ -251,7 +259,7 @@ fn s5_055_totals_are_sums_of_weighted_normalized_scores() {
         scores
             .plugins
             .iter()
-            .map(|own| own.normalized[index] * own.weight)
+            .map(|plugin_scores| plugin_scores.normalized[index] * plugin_scores.weight)
             .sum::<i64>()
     };
     assert_eq!(scores.totals, [sum(0), sum(1)]);

@@ -30,8 +30,10 @@ impl Plugin for Slow {
     }
 
     fn filter(&self, _: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-        let own = self.clone();
-        pod.name().starts_with("slow").then(|| Box::new(own) as _)
+        let filter = self.clone();
+        pod.name()
+            .starts_with("slow")
+            .then(|| Box::new(filter) as _)
     }
 }
 
@@ -153,8 +155,8 @@ fn a_gang_that_takes_too_long_is_placed_later_or_not_at_all() {
     let ended = ends([("slow-0", ENDED), ("slow-1", ENDED), ("slow-2", ENDED)]);
     assert_eq!(scene.attempts(), ended);
     let news = scene.scenario.scheduler.take_group_results();
-    let preempted = |own: &GroupOutcome| matches!(own, GroupOutcome::Preempted);
-    assert!(!news.iter().any(|own| preempted(&own.outcome)));
+    let preempted = |outcome: &GroupOutcome| matches!(outcome, GroupOutcome::Preempted);
+    assert!(!news.iter().any(|result| preempted(&result.outcome)));
     let cluster = scene.scenario.scheduler.cluster();
     let requested = cluster.nodes().iter().map(|node| node.requested.cpu);
     assert_eq!(requested.sum::<i64>(), 0, "no member has a place");

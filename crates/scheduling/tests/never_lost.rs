@@ -112,7 +112,7 @@ impl Run {
         }
         let name = &names[index.index(names.len())];
         let (pod, _) = self.pods.remove(name).unwrap();
-        self.binding.retain(|own| own != name);
+        self.binding.retain(|waiting| waiting != name);
         self.tell(Some(pod), None);
     }
 

@@ -34,15 +34,16 @@ fn all_timelines_equal_those_of_kube_scheduler() {
 
 /// The first step that differs, or what else does.
 fn difference(expected: &Value, answer: &Value) -> Option<String> {
-    let (wanted, own) = (
+    let (wanted, actual) = (
         expected["steps"].as_array().unwrap(),
         answer["steps"].as_array().unwrap(),
     );
-    let mut steps = wanted.iter().zip(own).enumerate();
-    let step = steps.find(|(_, (wanted, own))| wanted != own);
-    let step = step
-        .map(|(index, (wanted, own))| format!("step {index}:\n  {own}\n  expected\n  {wanted}"));
-    step.or_else(|| (wanted.len() != own.len()).then(|| "steps are missing".to_owned()))
+    let mut steps = wanted.iter().zip(actual).enumerate();
+    let step = steps.find(|(_, (wanted, actual))| wanted != actual);
+    let step = step.map(|(index, (wanted, actual))| {
+        format!("step {index}:\n  {actual}\n  expected\n  {wanted}")
+    });
+    step.or_else(|| (wanted.len() != actual.len()).then(|| "steps are missing".to_owned()))
         .or_else(|| {
             let mut keys = ["pods", "incoming"].into_iter();
             let key = keys.find(|key| expected[key] != answer[key])?;

@@ -116,19 +116,19 @@ proptest! {
                     let pod = cluster.pod(wire.clone()).unwrap();
                     let filtered = framework.filter(&cluster, &pod);
                     let scores = framework.score(&cluster, &pod, &filtered.feasible);
-                    let mut top = scores.as_ref().map_or_else(|| filtered.feasible.clone(), |own| own.top(&filtered.feasible));
+                    let mut top = scores.as_ref().map_or_else(|| filtered.feasible.clone(), |scores| scores.top(&filtered.feasible));
                     top.sort();
                     match algorithm.schedule(&framework, &cluster, &pod) {
                         Ok(mut decided) => {
                             let rejections = filtered.rejections(&framework, &cluster, &pod);
                             prop_assert_eq!(&decided.evidence.rejections[..], &rejections[..]);
-                            let rejected: usize = rejections.iter().map(|own| own.count).sum();
+                            let rejected: usize = rejections.iter().map(|nodes| nodes.count).sum();
                             prop_assert_eq!(rejected + decided.feasible, cluster.nodes().len());
                             prop_assert_eq!(decided.evidence.runner_up.is_some(), decided.feasible > 1);
                             decided.top.sort();
                             prop_assert_eq!(&decided.top, &top);
                             prop_assert_eq!(decided.feasible, filtered.feasible.len());
-                            prop_assert_eq!(decided.score, scores.and_then(|own| own.totals.into_iter().max()));
+                            prop_assert_eq!(decided.score, scores.and_then(|scores| scores.totals.into_iter().max()));
                             cluster.assume(pod, decided.chosen);
                             placed.push(wire);
                         }

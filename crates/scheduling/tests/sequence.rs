@@ -35,21 +35,25 @@ fn every_attempt_equals_that_of_kube_scheduler() {
         let case: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let file = SequenceFile::deserialize(&case["input"]).unwrap();
         let sequence = file.read().unwrap();
-        let own = serde_json::to_value(run_sequence(&sequence, &mut |_, _| {}).unwrap()).unwrap();
-        let (own, wanted) = (without_empty(&own), without_empty(&case["expected"]));
-        let attempts = own["attempts"].as_array().into_iter().flatten();
+        let actual =
+            serde_json::to_value(run_sequence(&sequence, &mut |_, _| {}).unwrap()).unwrap();
+        let (actual, wanted) = (without_empty(&actual), without_empty(&case["expected"]));
+        let attempts = actual["attempts"].as_array().into_iter().flatten();
         let expected = wanted["attempts"].as_array().unwrap();
         let first = attempts
             .zip(expected)
             .enumerate()
-            .find(|(_, (own, wanted))| own != wanted);
-        if let Some((index, (own, wanted))) = first {
+            .find(|(_, (actual, wanted))| actual != wanted);
+        if let Some((index, (actual, wanted))) = first {
             wrong.push(format!(
-                "{}: attempt {index}:\n {own}\n {wanted}",
+                "{}: attempt {index}:\n {actual}\n {wanted}",
                 path.display()
             ));
-        } else if own != wanted {
-            wrong.push(format!("{}: the end:\n {own}\n {wanted}", path.display()));
+        } else if actual != wanted {
+            wrong.push(format!(
+                "{}: the end:\n {actual}\n {wanted}",
+                path.display()
+            ));
         }
         count += 1;
     }

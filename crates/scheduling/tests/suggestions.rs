@@ -76,12 +76,16 @@ impl Scene {
 
     fn words(&self) -> Vec<String> {
         let suggestions = self.suggestions();
-        let lines = suggestions.iter().map(|own| {
-            let ways = own.alternatives.iter().map(|way| {
+        let lines = suggestions.iter().map(|suggested| {
+            let ways = suggested.alternatives.iter().map(|way| {
                 let words = way.iter().map(ToString::to_string);
                 words.collect::<Vec<_>>().join(" and ")
             });
-            format!("{}: {}", own.node, ways.collect::<Vec<_>>().join("; or "))
+            format!(
+                "{}: {}",
+                suggested.node,
+                ways.collect::<Vec<_>>().join("; or ")
+            )
         });
         lines.collect()
     }
@@ -90,10 +94,10 @@ impl Scene {
     fn fits_with(&self, node: &str, suggestions: &[Suggestion]) -> bool {
         let mut changed = self.clone();
         let place = changed.nodes.iter();
-        let place = place.map(|own| &own["metadata"]["name"]);
-        let own = place.into_iter().position(|name| name == node).unwrap();
+        let place = place.map(|index| &index["metadata"]["name"]);
+        let index = place.into_iter().position(|name| name == node).unwrap();
         for suggestion in suggestions {
-            changed.apply(own, suggestion);
+            changed.apply(index, suggestion);
         }
         let mut cluster = changed.cluster();
         let framework = Framework::of_default(&mut cluster);
@@ -127,9 +131,11 @@ impl Scene {
             }
             Suggestion::RemoveNodeAffinity => spec["affinity"]["nodeAffinity"] = json!({}),
             Suggestion::AddCapacity { resource, amount } => {
-                let own = &mut node["status"]["allocatable"][resource];
-                let there: i64 = own.as_str().map_or(0, |text| text.parse().unwrap());
-                *own = json!((there + amount.value()).to_string());
+                let amount_field = &mut node["status"]["allocatable"][resource];
+                let there: i64 = amount_field
+                    .as_str()
+                    .map_or(0, |text| text.parse().unwrap());
+                *amount_field = json!((there + amount.value()).to_string());
             }
             Suggestion::RemovePods(names) => self.pods.retain(|pod| {
                 let name = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
@@ -331,14 +337,14 @@ proptest! {
 
     #[test]
     fn every_suggestion_is_sufficient_and_minimal(scene in scene()) {
-        for own in scene.suggestions() {
-            for way in &own.alternatives {
+        for suggested in scene.suggestions() {
+            for way in &suggested.alternatives {
                 prop_assert!(!way.is_empty());
-                prop_assert!(scene.fits_with(&own.node, way), "{}: {way:?}", own.node);
+                prop_assert!(scene.fits_with(&suggested.node, way), "{}: {way:?}", suggested.node);
                 for left_out in 0..way.len() {
                     let mut fewer = way.clone();
                     fewer.remove(left_out);
-                    prop_assert!(!scene.fits_with(&own.node, &fewer), "{}: {way:?}", own.node);
+                    prop_assert!(!scene.fits_with(&suggested.node, &fewer), "{}: {way:?}", suggested.node);
                 }
             }
         }

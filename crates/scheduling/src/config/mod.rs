@@ -252,6 +252,7 @@ impl Configuration {
         for (index, profile) in read.iter().enumerate() {
             let name = &profile.scheduler_name;
             let mut before = read[..index].iter();
+            // A missing name is reported already.
             if !name.is_empty() && before.any(|other| other.scheduler_name == *name) {
                 errors.add(
                     format!("profiles[{index}].schedulerName"),

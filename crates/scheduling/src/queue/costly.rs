@@ -84,6 +84,7 @@ impl CostlyPods {
 
     /// The costly pod that has the next turn. `other` is the next of the other pods; one of higher priority comes first.
     pub(super) fn next(&self, other: Option<&Turn>) -> Option<&Turn> {
+        // Other pods come first until they have had as much work. If none waits, a costly pod delays no other.
         if other.is_some() && self.debt > 0 {
             return None;
         }
@@ -116,6 +117,7 @@ impl CostlyPods {
         } else if had_turn {
             self.known.remove(namespace);
         } else {
+            // At least one unit, so that the debt ends even if attempts cost nothing.
             self.debt = self.debt.saturating_sub(cost.max(1));
         }
     }

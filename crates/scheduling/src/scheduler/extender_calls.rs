@@ -159,6 +159,7 @@ impl ExtenderCalls {
         };
         let gang = Arc::clone(gang);
         calls.outstanding.remove(key);
+        // Only complete responses count: the gang is tried again as a whole.
         let is_complete = calls.outstanding.is_empty();
         if let Some(state) = self.pods.get_mut(key) {
             state.add(response.clone());

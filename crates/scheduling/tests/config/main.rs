@@ -16,8 +16,8 @@ fn wire(fields: &Value) -> serde_json::Result<KubeSchedulerConfiguration> {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
     });
-    let own = fields.as_object().unwrap().clone();
-    whole.as_object_mut().unwrap().extend(own);
+    let overrides = fields.as_object().unwrap().clone();
+    whole.as_object_mut().unwrap().extend(overrides);
     serde_json::from_value(whole)
 }
 
@@ -28,7 +28,7 @@ fn read(fields: &Value) -> Configuration {
 /// The paths of all mistakes.
 fn paths(fields: &Value) -> Vec<String> {
     let mistakes = Configuration::new(&wire(fields).unwrap(), &[]).unwrap_err();
-    mistakes.into_iter().map(|own| own.field).collect()
+    mistakes.into_iter().map(|error| error.field).collect()
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn s5_072_profiles_have_unique_names_one_queue_sort_and_a_bind_plugin() {
     assert_eq!(paths(&off("queueSort")), ["profiles[0].plugins.queueSort"]);
     assert_eq!(paths(&off("bind")), ["profiles[0].plugins.bind"]);
     // A plugin of our own sorts the queue of one profile only.
-    let own: [(&str, &[Point]); 1] = [("Oldest", &[Point::QueueSort])];
+    let custom: [(&str, &[Point]); 1] = [("Oldest", &[Point::QueueSort])];
     let sorted = json!({ "disabled": [{ "name": "*" }], "enabled": [{ "name": "Oldest" }] });
     let one_of_two = json!({ "profiles": [
         { "schedulerName": "a" },
         { "schedulerName": "b", "plugins": { "queueSort": sorted } },
     ] });
-    let mistakes = Configuration::new(&wire(&one_of_two).unwrap(), &own).unwrap_err();
+    let mistakes = Configuration::new(&wire(&one_of_two).unwrap(), &custom).unwrap_err();
     assert_eq!(mistakes.len(), 1);
     assert_eq!(mistakes[0].field, "profiles[1].plugins.queueSort");
 }
@@ -128,7 +128,8 @@ fn s5_074_configurations_that_kube_scheduler_accepts_are_accepted() {
             if config.is_object() {
                 let name = path.display();
                 let wire = wire(config).unwrap_or_else(|error| panic!("{name}: {error}"));
-                Configuration::new(&wire, &[]).unwrap_or_else(|own| panic!("{name}: {own:?}"));
+                Configuration::new(&wire, &[])
+                    .unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
                 count += 1;
             }
         }

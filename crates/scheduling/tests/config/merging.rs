@@ -56,37 +56,40 @@ fn s5_076_the_default_plugins_at_each_point() {
 #[test]
 fn s5_075_disabling_all_plugins_leaves_only_the_enabled_ones() {
     let all = json!([{ "name": "*" }]);
-    let own = points(&json!({ "score": {
+    let merged = points(&json!({ "score": {
         "disabled": all, "enabled": [{ "name": "ImageLocality" }, { "name": "NodeAffinity", "weight": 9 }],
     } }));
-    assert_eq!(own.at(Point::Score), ["ImageLocality", "NodeAffinity"]);
+    assert_eq!(merged.at(Point::Score), ["ImageLocality", "NodeAffinity"]);
     assert_eq!(
-        (own.weight("ImageLocality"), own.weight("NodeAffinity")),
+        (
+            merged.weight("ImageLocality"),
+            merged.weight("NodeAffinity")
+        ),
         (1, 9)
     );
-    assert_eq!(own.at(Point::Filter).len(), 14);
+    assert_eq!(merged.at(Point::Filter).len(), 14);
 
-    let own = points(&json!({ "multiPoint": { "disabled": all, "enabled": [
+    let merged = points(&json!({ "multiPoint": { "disabled": all, "enabled": [
         { "name": "DefaultBinder" }, { "name": "TaintToleration" }, { "name": "PrioritySort" },
     ] } }));
-    assert_eq!(own.at(Point::Filter), ["TaintToleration"]);
-    assert_eq!(own.at(Point::Bind), ["DefaultBinder"]);
-    assert!(own.at(Point::PreFilter).is_empty());
+    assert_eq!(merged.at(Point::Filter), ["TaintToleration"]);
+    assert_eq!(merged.at(Point::Bind), ["DefaultBinder"]);
+    assert!(merged.at(Point::PreFilter).is_empty());
     // Its default weight went with the defaults; 0 is 1.
-    assert_eq!(own.weight("TaintToleration"), 1);
+    assert_eq!(merged.weight("TaintToleration"), 1);
 }
 
 #[test]
 fn s5_075_a_default_plugin_that_is_enabled_again_keeps_its_position() {
-    let own = points(
+    let merged = points(
         &json!({ "multiPoint": { "enabled": [{ "name": "PodTopologySpread", "weight": 5 }] } }),
     );
     let default = points(&json!({}));
-    assert_eq!(own.at(Point::Score), default.at(Point::Score));
+    assert_eq!(merged.at(Point::Score), default.at(Point::Score));
     assert_eq!(
         (
-            own.weight("PodTopologySpread"),
-            own.weight("InterPodAffinity")
+            merged.weight("PodTopologySpread"),
+            merged.weight("InterPodAffinity")
         ),
         (5, 2)
     );
@@ -94,23 +97,26 @@ fn s5_075_a_default_plugin_that_is_enabled_again_keeps_its_position() {
 
 #[test]
 fn s5_075_plugins_that_a_point_enables_again_come_first_in_its_order() {
-    let own = points(&json!({ "score": { "enabled": [
+    let merged = points(&json!({ "score": { "enabled": [
         { "name": "ImageLocality", "weight": 4 }, { "name": "NodeAffinity" },
     ] } }));
     assert_eq!(
-        own.at(Point::Score)[..3],
+        merged.at(Point::Score)[..3],
         ["ImageLocality", "NodeAffinity", "TaintToleration"]
     );
-    assert_eq!(own.at(Point::Score).len(), 9);
+    assert_eq!(merged.at(Point::Score).len(), 9);
     assert_eq!(
-        (own.weight("ImageLocality"), own.weight("NodeAffinity")),
+        (
+            merged.weight("ImageLocality"),
+            merged.weight("NodeAffinity")
+        ),
         (4, 1)
     );
 }
 
 #[test]
 fn the_configuration_of_kube_scheduler_with_its_gang_feature_gates_is_accepted() {
-    let own = points(&json!({
+    let merged = points(&json!({
         "multiPoint": { "enabled": [
             { "name": "GangScheduling", "weight": 0 },
             { "name": "TopologyPlacementGenerator", "weight": 0 },
@@ -118,42 +124,46 @@ fn the_configuration_of_kube_scheduler_with_its_gang_feature_gates_is_accepted()
         ] },
         "placementGenerate": {}, "placementScore": {},
     }));
-    assert_eq!(own.at(Point::Permit), ["GangScheduling"]);
+    assert_eq!(merged.at(Point::Permit), ["GangScheduling"]);
     assert_eq!(
-        own.at(Point::PlacementGenerate),
+        merged.at(Point::PlacementGenerate),
         ["TopologyPlacementGenerator"]
     );
-    assert_eq!(own.at(Point::PlacementScore), ["PodGroupPodsCount"]);
+    assert_eq!(merged.at(Point::PlacementScore), ["PodGroupPodsCount"]);
 }
 
 #[test]
 fn s5_075_a_plugin_disabled_and_enabled_at_one_point_comes_last() {
-    let own = points(&json!({ "filter": {
+    let merged = points(&json!({ "filter": {
         "disabled": [{ "name": "NodeName" }], "enabled": [{ "name": "NodeName" }],
     } }));
-    assert_eq!(own.at(Point::Filter).last().unwrap(), "NodeName");
-    assert_eq!(own.at(Point::Filter).len(), 14);
+    assert_eq!(merged.at(Point::Filter).last().unwrap(), "NodeName");
+    assert_eq!(merged.at(Point::Filter).len(), 14);
 }
 
 #[test]
 fn s5_075_a_plugin_can_be_disabled_at_all_points_or_at_one() {
     let off = json!({ "disabled": [{ "name": "NodeAffinity" }] });
-    let own = points(&json!({ "multiPoint": off }));
+    let merged = points(&json!({ "multiPoint": off }));
     for point in Point::ALL {
         assert!(
-            !own.at(point).contains(&"NodeAffinity".to_owned()),
+            !merged.at(point).contains(&"NodeAffinity".to_owned()),
             "{point:?}"
         );
     }
-    let own = points(&json!({ "score": off }));
-    assert!(!own.at(Point::Score).contains(&"NodeAffinity".to_owned()));
-    assert!(own.at(Point::Filter).contains(&"NodeAffinity".to_owned()));
+    let merged = points(&json!({ "score": off }));
+    assert!(!merged.at(Point::Score).contains(&"NodeAffinity".to_owned()));
+    assert!(
+        merged
+            .at(Point::Filter)
+            .contains(&"NodeAffinity".to_owned())
+    );
     // Of a plugin that is off for all points, one may still be on; it comes after the others.
-    let own = points(
+    let merged = points(
         &json!({ "multiPoint": off, "score": { "enabled": [{ "name": "NodeAffinity", "weight": 2 }] } }),
     );
-    assert_eq!(own.at(Point::Score).last().unwrap(), "NodeAffinity");
-    assert_eq!(own.weight("NodeAffinity"), 2);
+    assert_eq!(merged.at(Point::Score).last().unwrap(), "NodeAffinity");
+    assert_eq!(merged.weight("NodeAffinity"), 2);
 }
 
 #[test]
@@ -165,16 +175,17 @@ fn s5_075_custom_plugins_are_merged_like_built_in_ones() {
     });
     let wire = wire(&json!({ "profiles": [profile] })).unwrap();
     let config = Configuration::new(&wire, &registered).unwrap();
-    let own = &config.profiles[0];
-    assert_eq!(own.points.at(Point::Filter).last().unwrap(), "Racks");
-    assert_eq!(own.points.at(Point::Score).last().unwrap(), "Racks");
+    let profile = &config.profiles[0];
+    assert_eq!(profile.points.at(Point::Filter).last().unwrap(), "Racks");
+    assert_eq!(profile.points.at(Point::Score).last().unwrap(), "Racks");
     assert!(
-        !own.points
+        !profile
+            .points
             .at(Point::PreFilter)
             .contains(&"Racks".to_owned())
     );
-    assert_eq!(own.points.weight("Racks"), 3);
-    assert_eq!(own.custom_args["Racks"]["height"], 42);
+    assert_eq!(profile.points.weight("Racks"), 3);
+    assert_eq!(profile.custom_args["Racks"]["height"], 42);
     // Without being registered nobody knows it.
     assert_eq!(Configuration::new(&wire, &[]).unwrap_err().len(), 2);
 }
@@ -196,7 +207,10 @@ fn s5_075_node_resources_fit_ignores_the_resources_that_only_extenders_manage() 
         config.profiles[0].args.fit.ignored.resources,
         ["example.com/gpu"]
     );
-    let order = config.extenders.iter().map(|own| own.url_prefix.as_str());
+    let order = config
+        .extenders
+        .iter()
+        .map(|extender| extender.url_prefix.as_str());
     assert_eq!(order.collect::<Vec<&str>>(), ["http://b", "http://a"]);
     assert_eq!(
         config.extenders[0].managed_resources,

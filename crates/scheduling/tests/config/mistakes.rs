@@ -71,7 +71,7 @@ fn s5_074_a_percentage_is_checked_and_then_ignored_with_a_warning() {
 
 #[test]
 fn s5_074_contradictory_leader_election_durations_are_errors() {
-    let election = |own: Value| json!({ "leaderElection": own });
+    let election = |fields: Value| json!({ "leaderElection": fields });
     told(
         &election(json!({ "resourceLock": "endpoints" })),
         &["leaderElection.resourceLock"],
@@ -100,7 +100,7 @@ fn s5_074_contradictory_leader_election_durations_are_errors() {
 
 #[test]
 fn s5_074_unknown_and_misplaced_plugins_are_errors() {
-    let plugins = |own: Value| json!({ "profiles": [{ "plugins": own }] });
+    let plugins = |fields: Value| json!({ "profiles": [{ "plugins": fields }] });
     let enabled = |name: &str| json!({ "enabled": [{ "name": name }] });
     let unknown = wire(&plugins(json!({ "filter": enabled("NodeAfinity") }))).unwrap();
     let mistakes = Configuration::new(&unknown, &[]).unwrap_err();
@@ -163,7 +163,7 @@ fn s5_074_unparsable_plugin_arguments_are_errors() {
 
 #[test]
 fn s5_074_node_resources_fit_args_are_validated() {
-    let strategy = |own: Value| json!({ "scoringStrategy": own });
+    let strategy = |fields: Value| json!({ "scoringStrategy": fields });
     let of_fit = |args: &Value, wanted: &[&str]| told_of_args("NodeResourcesFit", args, wanted);
     of_fit(&strategy(json!({})), &[".scoringStrategy.type"]);
     of_fit(
@@ -293,7 +293,7 @@ fn s5_074_pod_topology_spread_args_are_validated() {
 
 #[test]
 fn s5_074_extenders_are_validated() {
-    let extenders = |own: Value| json!({ "extenders": own });
+    let extenders = |fields: Value| json!({ "extenders": fields });
     told(&extenders(json!([{}])), &["extenders[0].urlPrefix"]);
     told(
         &extenders(json!([{ "urlPrefix": "http://a", "prioritizeVerb": "score" }])),
@@ -315,8 +315,11 @@ fn s5_074_extenders_are_validated() {
         "a b/c",
         "",
     ] {
-        let own = json!([{ "urlPrefix": "http://a", "managedResources": [{ "name": name }] }]);
-        told(&extenders(own), &["extenders[0].managedResources[0].name"]);
+        let fields = json!([{ "urlPrefix": "http://a", "managedResources": [{ "name": name }] }]);
+        told(
+            &extenders(fields),
+            &["extenders[0].managedResources[0].name"],
+        );
     }
     let gpu =
         json!({ "urlPrefix": "http://a", "managedResources": [{ "name": "example.com/gpu" }] });

@@ -47,7 +47,7 @@ impl Scene {
     fn user(&mut self, name: &str, group: &str, cpu: &str, claims: &[&str]) {
         let mut user = pod(name, group, cpu);
         let claims = claims.iter();
-        let claims = claims.map(|own| json!({ "name": own, "resourceClaimName": own }));
+        let claims = claims.map(|claim| json!({ "name": claim, "resourceClaimName": claim }));
         user["spec"]["resourceClaims"] = claims.collect();
         self.pod(name, Some(user));
     }
@@ -79,7 +79,7 @@ impl Scene {
 /// The card that a claim of a pod gets.
 fn card(placed: &Placed, pod: &str, claim: &str) -> String {
     let (_, pre_bind) = &placed[pod];
-    let choice = pre_bind.devices.iter().find(|own| own.claim == claim);
+    let choice = pre_bind.devices.iter().find(|choice| choice.claim == claim);
     let allocation = choice.unwrap().allocation.as_ref().unwrap();
     allocation.devices.results[0].device.clone()
 }
@@ -124,8 +124,11 @@ fn later_pods_wait_until_the_shared_claim_is_allocated() {
     let allocation = placed["train-0"].1.devices[0].allocation.clone();
     scene.claim("shared", &json!({ "allocation": allocation }));
     let placed = scene.prepared();
-    let own = &placed["other"].1.devices[0];
-    assert!(own.allocation.is_none(), "it has it, and is only reserved");
+    let device = &placed["other"].1.devices[0];
+    assert!(
+        device.allocation.is_none(),
+        "it has it, and is only reserved"
+    );
 }
 
 #[test]
@@ -291,10 +294,10 @@ proptest! {
         let mut of_claim: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for (pod, (node, pre_bind)) in &placed {
             for choice in &pre_bind.devices {
-                let own = names.iter().find(|name| **name == choice.claim).unwrap();
-                let card = card(&placed, pod, own);
+                let claim_name = names.iter().find(|name| **name == choice.claim).unwrap();
+                let card = card(&placed, pod, claim_name);
                 prop_assert!(card.starts_with(node.as_str()), "{card} on {node}");
-                of_claim.entry(own).or_default().insert(card);
+                of_claim.entry(claim_name).or_default().insert(card);
             }
         }
         prop_assert!(of_claim.values().all(|cards| cards.len() == 1), "{of_claim:?}");

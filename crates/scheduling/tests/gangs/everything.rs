@@ -52,10 +52,10 @@ struct World {
 impl World {
     fn new(sizes: Vec<usize>, nodes: &[u8]) -> Self {
         let plugin = Scripted::default();
-        let own: Arc<dyn Plugin> = Arc::new(plugin.clone());
+        let shared_plugin: Arc<dyn Plugin> = Arc::new(plugin.clone());
         let mut scene = Scene::with(|framework| {
-            framework.reserves.push(Arc::clone(&own));
-            framework.permits.push(own);
+            framework.reserves.push(Arc::clone(&shared_plugin));
+            framework.permits.push(shared_plugin);
         });
         scene.scheduler.set_extenders(vec![extender(&[])]);
         for (index, cpu) in nodes.iter().enumerate() {
@@ -135,7 +135,10 @@ impl World {
             return;
         }
         let (pod, nodes) = self.asked.remove(0);
-        let number = |node: &str| node.strip_prefix("node-").and_then(|own| own.parse().ok());
+        let number = |node: &str| {
+            node.strip_prefix("node-")
+                .and_then(|digits| digits.parse().ok())
+        };
         let reply = allows(&nodes, |node| number(node).is_none_or(&allowed));
         self.scene.answer(&pod, Ok(reply));
     }
@@ -159,7 +162,11 @@ impl World {
 
     fn check(&self) -> Result<(), TestCaseError> {
         for (gang, size) in self.sizes.iter().enumerate() {
-            let count = self.placed.values().filter(|own| **own == gang).count();
+            let count = self
+                .placed
+                .values()
+                .filter(|placed_gang| **placed_gang == gang)
+                .count();
             let all = count == 0 || count == *size;
             prop_assert!(all, "{} of {}", count, size);
         }
@@ -208,13 +215,13 @@ proptest! {
         prop_assert_eq!(waiting + world.placed.len(), all, "nobody is lost");
         let reserved: BTreeSet<String> = world.plugin.reserved().into_iter().collect();
         prop_assert_eq!(reserved, world.placed.keys().cloned().collect());
-        let requested: i64 = (0..world.nodes).map(|own| world.scene.requested(&format!("node-{own}"))).sum();
+        let requested: i64 = (0..world.nodes).map(|node| world.scene.requested(&format!("node-{node}"))).sum();
         prop_assert_eq!(requested, 1000 * i64::try_from(world.placed.len()).unwrap());
         // Whoever waits does not fit into what is left.
         let room: usize = nodes.iter().map(|cpu| usize::from(*cpu)).sum();
         let left = room - world.placed.len();
         for (gang, size) in world.sizes.iter().enumerate() {
-            if !world.placed.values().any(|own| *own == gang) {
+            if !world.placed.values().any(|placed_gang| *placed_gang == gang) {
                 prop_assert!(*size > left, "{} fit into {}", size, left);
             }
         }

@@ -22,7 +22,10 @@ pub(crate) fn extender(managed: &[&str]) -> Extender {
         tls: None,
         timeout: SignedDuration::from_secs(5),
         node_cache_capable: true,
-        managed_resources: managed.iter().map(|own| (*own).to_owned()).collect(),
+        managed_resources: managed
+            .iter()
+            .map(|resource| (*resource).to_owned())
+            .collect(),
         ignored_resources: Vec::new(),
         ignorable: false,
     }

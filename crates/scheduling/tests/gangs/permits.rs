@@ -42,8 +42,8 @@ impl Plugin for Scripted {
 
     fn permit(&self, chosen: Chosen<'_>) -> Permit {
         let script = self.0.lock().unwrap();
-        let own = script.permits.get(&chosen.pod.metadata.name).cloned();
-        own.unwrap_or(Permit::Allow)
+        let permit = script.permits.get(&chosen.pod.metadata.name).cloned();
+        permit.unwrap_or(Permit::Allow)
     }
 
     fn pre_bind(&self, chosen: Chosen<'_>) -> Result<(), String> {
@@ -73,11 +73,11 @@ pub(crate) fn wait(minutes: i64) -> Permit {
 /// A gang of three on one node, and the plugin.
 fn scene() -> (Scene, Scripted) {
     let plugin = Scripted::default();
-    let own: Arc<dyn Plugin> = Arc::new(plugin.clone());
+    let shared_plugin: Arc<dyn Plugin> = Arc::new(plugin.clone());
     let mut scene = Scene::with(|framework| {
-        framework.reserves.push(Arc::clone(&own));
-        framework.permits.push(Arc::clone(&own));
-        framework.pre_binds.push(own);
+        framework.reserves.push(Arc::clone(&shared_plugin));
+        framework.permits.push(Arc::clone(&shared_plugin));
+        framework.pre_binds.push(shared_plugin);
     });
     scene.node("one", "4", "a");
     scene.group(group("train", 3));
@@ -98,12 +98,12 @@ impl Scene {
 }
 
 fn waits(attempts: &[Attempt]) -> usize {
-    let waits = |own: &&Attempt| matches!(own.outcome, Outcome::WaitsOnPermit { .. });
+    let waits = |attempt: &&Attempt| matches!(attempt.outcome, Outcome::WaitsOnPermit { .. });
     attempts.iter().filter(waits).count()
 }
 
 fn placed(attempts: &[Attempt]) -> usize {
-    let placed = |own: &&Attempt| matches!(own.outcome, Outcome::Placed { .. });
+    let placed = |attempt: &&Attempt| matches!(attempt.outcome, Outcome::Placed { .. });
     attempts.iter().filter(placed).count()
 }
 

@@ -215,7 +215,7 @@ fn s4_036_a_group_with_disruption_mode_all_is_one_victim() {
     let news = scene.scheduler.take_group_results();
     let gone = news
         .iter()
-        .find(|own| own.outcome == GroupOutcome::Preempted);
+        .find(|result| result.outcome == GroupOutcome::Preempted);
     assert_eq!(gone.unwrap().group.metadata.name, "old");
     // Of more important groups nobody goes, whatever the priority of the pods is.
     let mut scene = Scene::new();
@@ -326,7 +326,7 @@ proptest! {
         for (index, size) in sizes.iter().enumerate() {
             let name = format!("gang-{index}");
             scene.group(group(&name, i32::try_from(*size).unwrap()));
-            coming.extend((0..*size).map(|own| (name.clone(), format!("{name}-{own}"))));
+            coming.extend((0..*size).map(|index| (name.clone(), format!("{name}-{index}"))));
         }
         let mut placed: BTreeMap<String, usize> = BTreeMap::new();
         let mut order = order.into_iter();

@@ -143,9 +143,9 @@ fn s5_065_a_pod_rejected_in_permit_does_not_wake_itself() {
 
 #[test]
 fn s5_066_a_failed_binding_backs_off_also_after_the_attempt_was_done() {
-    let own = add(&pod("p", json!({})));
+    let waiting_pod = add(&pod("p", json!({})));
     let steps = [
-        own,
+        waiting_pod,
         pop(),
         assume("p"),
         step("done", "p"),
@@ -159,13 +159,13 @@ fn s5_066_a_failed_binding_backs_off_also_after_the_attempt_was_done() {
 
 #[test]
 fn s5_070_a_pod_that_was_deleted_bound_or_recreated_is_not_requeued() {
-    let own = pod("p", json!({}));
-    let start = [add(&own), pop()];
-    let anew = with(&own, "metadata.uid", json!("other"));
+    let waiting_pod = pod("p", json!({}));
+    let start = [add(&waiting_pod), pop()];
+    let anew = with(&waiting_pod, "metadata.uid", json!("other"));
     let ends = [
-        (vec![delete(&own)], 0),
+        (vec![delete(&waiting_pod)], 0),
         (vec![update(&placed("p", json!({})))], 0),
-        (vec![delete(&own), add(&anew)], 1),
+        (vec![delete(&waiting_pod), add(&anew)], 1),
     ];
     for (end, waiting) in ends {
         let steps = [&start[..], &end, &[rejected("p", &["NodeName"])]].concat();
@@ -208,12 +208,17 @@ fn s5_107_the_end_of_a_backoff_is_fixed() {
 fn recreated_pods_leave_no_state_behind() {
     let mut steps = Vec::new();
     for round in 0..300 {
-        let own = with(
+        let waiting_pod = with(
             &pod("p", json!({})),
             "metadata.uid",
             json!(format!("{round}")),
         );
-        steps.extend([add(&own), pop(), add(&node("one")), delete(&own)]);
+        steps.extend([
+            add(&waiting_pod),
+            pop(),
+            add(&node("one")),
+            delete(&waiting_pod),
+        ]);
         steps.push(rejected("p", &["NodeName"]));
     }
     let end = last(&steps);

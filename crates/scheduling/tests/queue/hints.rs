@@ -11,7 +11,7 @@ fn taint(node: &Value, effect: &str) -> Value {
 
 #[test]
 fn s5_035_any_taint_wakes_for_plugins_that_registered_new_nodes_only() {
-    let (own, plain) = (pod("p", requests("9")), node("one"));
+    let (waiting_pod, plain) = (pod("p", requests("9")), node("one"));
     let tainted = taint(&plain, "NoSchedule");
     let others = [
         "SchedulingGates",
@@ -25,19 +25,23 @@ fn s5_035_any_taint_wakes_for_plugins_that_registered_new_nodes_only() {
     ];
     let ours = PluginName::ALL
         .iter()
-        .filter(|own| **own != PluginName::Other);
+        .filter(|plugin| **plugin != PluginName::Other);
     for plugin in ours.map(|plugin| plugin.as_str()) {
         let is_woken = !others[..7].contains(&plugin);
-        check(plugin, &own, &[(plain.clone(), tainted.clone(), is_woken)]);
+        check(
+            plugin,
+            &waiting_pod,
+            &[(plain.clone(), tainted.clone(), is_woken)],
+        );
     }
     // Uncordoning counts as a taint that went.
     let cordoned = with(&plain, "spec.unschedulable", json!(true));
-    check("NodeName", &own, &[(cordoned, plain, true)]);
+    check("NodeName", &waiting_pod, &[(cordoned, plain, true)]);
 }
 
 #[test]
 fn s5_103_node_resources_fit() {
-    let (own, one) = (pod("p", requests("2")), node("one"));
+    let (waiting_pod, one) = (pod("p", requests("2")), node("one"));
     let cpu = |cpu: &str| with(&one, "status.allocatable.cpu", json!(cpu));
     let memory = with(&one, "status.allocatable.memory", json!("4Gi"));
     let pods = with(&one, "status.allocatable.pods", json!("11"));
@@ -68,7 +72,7 @@ fn s5_103_node_resources_fit() {
             false,
         ),
     ];
-    check("NodeResourcesFit", &own, &changes);
+    check("NodeResourcesFit", &waiting_pod, &changes);
     // Another resource of another pod frees nothing that this one asks for.
     let memory = |size: &str| {
         let requests = json!({ "requests": { "memory": size } });
@@ -79,16 +83,21 @@ fn s5_103_node_resources_fit() {
     };
     check(
         "NodeResourcesFit",
-        &own,
+        &waiting_pod,
         &[(memory("2Gi"), memory("1Gi"), false)],
     );
     let smaller = pod("p", requests("1"));
-    assert!(super::wakes("NodeResourcesFit", &own, &own, &smaller));
+    assert!(super::wakes(
+        "NodeResourcesFit",
+        &waiting_pod,
+        &waiting_pod,
+        &smaller
+    ));
 }
 
 #[test]
 fn s5_103_node_affinity() {
-    let own = pod("p", json!({ "nodeSelector": { "zone": "a" } }));
+    let waiting_pod = pod("p", json!({ "nodeSelector": { "zone": "a" } }));
     let zone = |zone: &str| with(&node("one"), "metadata.labels.zone", json!(zone));
     let labelled = with(&zone("a"), "metadata.labels.more", json!("x"));
     let changes = [
@@ -98,24 +107,28 @@ fn s5_103_node_affinity() {
         (zone("a"), zone("b"), false),
         (zone("a"), labelled, false),
     ];
-    check("NodeAffinity", &own, &changes);
+    check("NodeAffinity", &waiting_pod, &changes);
     let term =
         json!({ "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["b"] }] });
     let required = json!({ "nodeSelectorTerms": [term] });
     let affinity = json!({ "requiredDuringSchedulingIgnoredDuringExecution": required });
-    let own = pod("p", json!({ "affinity": { "nodeAffinity": affinity } }));
+    let waiting_pod = pod("p", json!({ "affinity": { "nodeAffinity": affinity } }));
     let changes = [(zone("a"), zone("b"), true), (zone("b"), zone("a"), false)];
-    check("NodeAffinity", &own, &changes);
+    check("NodeAffinity", &waiting_pod, &changes);
 }
 
 #[test]
 fn s5_103_taint_toleration_and_cordons() {
-    let (own, plain) = (pod("p", json!({})), node("one"));
+    let (waiting_pod, plain) = (pod("p", json!({})), node("one"));
     let (soft, hard) = (
         taint(&plain, "PreferNoSchedule"),
         taint(&plain, "NoExecute"),
     );
-    let tolerant = with(&own, "spec.tolerations", json!([{ "operator": "Exists" }]));
+    let tolerant = with(
+        &waiting_pod,
+        "spec.tolerations",
+        json!([{ "operator": "Exists" }]),
+    );
     let cordoned = with(&plain, "spec.unschedulable", json!(true));
     let changes = [
         (Value::Null, soft.clone(), true),
@@ -123,11 +136,11 @@ fn s5_103_taint_toleration_and_cordons() {
         (hard.clone(), soft.clone(), true),
         (soft, plain.clone(), false),
         (plain.clone(), hard, false),
-        (own.clone(), tolerant.clone(), true),
+        (waiting_pod.clone(), tolerant.clone(), true),
     ];
-    check("TaintToleration", &own, &changes);
+    check("TaintToleration", &waiting_pod, &changes);
     let elsewhere = with(
-        &own,
+        &waiting_pod,
         "spec.tolerations",
         json!([{ "key": "x", "operator": "Exists" }]),
     );
@@ -135,10 +148,10 @@ fn s5_103_taint_toleration_and_cordons() {
         (Value::Null, plain.clone(), true),
         (Value::Null, cordoned.clone(), false),
         (cordoned, plain, true),
-        (own.clone(), tolerant, true),
-        (own.clone(), elsewhere, false),
+        (waiting_pod.clone(), tolerant, true),
+        (waiting_pod.clone(), elsewhere, false),
     ];
-    check("NodeUnschedulable", &own, &changes);
+    check("NodeUnschedulable", &waiting_pod, &changes);
 }
 
 #[test]
@@ -171,7 +184,7 @@ fn labelled(name: &str, app: &str) -> Value {
 
 #[test]
 fn s5_104_affinity_to_other_pods() {
-    let own = pod("p", json!({ "affinity": { "podAffinity": term("web") } }));
+    let waiting_pod = pod("p", json!({ "affinity": { "podAffinity": term("web") } }));
     let elsewhere = with(&labelled("x", "web"), "metadata.namespace", json!("other"));
     let zone = |zone: Value| with(&node("one"), "metadata.labels", json!({ "zone": zone }));
     let bare = with(&node("one"), "metadata.labels", json!({}));
@@ -183,8 +196,8 @@ fn s5_104_affinity_to_other_pods() {
         (labelled("x", "web"), labelled("x", "db"), false),
         (labelled("x", "web"), Value::Null, false),
         (
-            own.clone(),
-            with(&own, "metadata.labels", json!({ "a": "b" })),
+            waiting_pod.clone(),
+            with(&waiting_pod, "metadata.labels", json!({ "a": "b" })),
             true,
         ),
         (Value::Null, node("one"), true),
@@ -193,16 +206,16 @@ fn s5_104_affinity_to_other_pods() {
         (zone(json!("a")), zone(json!("b")), true),
         (zone(json!("a")), bare, false),
     ];
-    check("InterPodAffinity", &own, &changes);
+    check("InterPodAffinity", &waiting_pod, &changes);
 }
 
 #[test]
 fn s5_104_anti_affinity() {
-    let own = pod(
+    let waiting_pod = pod(
         "p",
         json!({ "affinity": { "podAntiAffinity": term("web") } }),
     );
-    let own = with(&own, "metadata.labels", json!({ "app": "p" }));
+    let waiting_pod = with(&waiting_pod, "metadata.labels", json!({ "app": "p" }));
     let zone = |zone: &str| with(&node("one"), "metadata.labels", json!({ "zone": zone }));
     let bare = with(&node("one"), "metadata.labels", json!({}));
     let changes = [
@@ -215,14 +228,14 @@ fn s5_104_anti_affinity() {
         (zone("a"), zone("b"), true),
         (bare, zone("a"), false),
     ];
-    check("InterPodAffinity", &own, &changes);
+    check("InterPodAffinity", &waiting_pod, &changes);
     // The anti-affinity of the pod that goes, which means this one.
     let against = |app: &str| placed("x", json!({ "affinity": { "podAntiAffinity": term(app) } }));
     let changes = [
         (against("p"), Value::Null, true),
         (against("q"), Value::Null, false),
     ];
-    check("InterPodAffinity", &own, &changes);
+    check("InterPodAffinity", &waiting_pod, &changes);
 }
 
 #[test]
@@ -251,11 +264,15 @@ fn spread(more: Value) -> Value {
 
 #[test]
 fn s5_104_topology_spread() {
-    let own = spread(json!({}));
+    let waiting_pod = spread(json!({}));
     let elsewhere = with(&labelled("x", "web"), "metadata.namespace", json!("other"));
     let zone = |zone: &str| with(&node("one"), "metadata.labels", json!({ "zone": zone }));
     let bare = with(&node("one"), "metadata.labels", json!({}));
-    let tolerant = with(&own, "spec.tolerations", json!([{ "operator": "Exists" }]));
+    let tolerant = with(
+        &waiting_pod,
+        "spec.tolerations",
+        json!([{ "operator": "Exists" }]),
+    );
     let changes = [
         (Value::Null, labelled("x", "web"), true),
         (labelled("x", "web"), Value::Null, true),
@@ -263,16 +280,16 @@ fn s5_104_topology_spread() {
         (Value::Null, elsewhere, false),
         (labelled("x", "web"), labelled("x", "db"), true),
         (
-            own.clone(),
-            with(&own, "metadata.labels", json!({ "app": "web" })),
+            waiting_pod.clone(),
+            with(&waiting_pod, "metadata.labels", json!({ "app": "web" })),
             true,
         ),
         (
-            own.clone(),
-            with(&own, "metadata.labels", json!({ "app": "db" })),
+            waiting_pod.clone(),
+            with(&waiting_pod, "metadata.labels", json!({ "app": "db" })),
             false,
         ),
-        (own.clone(), tolerant.clone(), false),
+        (waiting_pod.clone(), tolerant.clone(), false),
         (Value::Null, node("one"), true),
         (Value::Null, bare.clone(), false),
         (node("one"), Value::Null, true),
@@ -287,7 +304,7 @@ fn s5_104_topology_spread() {
         (zone("a"), taint(&zone("a"), "NoSchedule"), true),
         (bare.clone(), taint(&bare, "NoSchedule"), false),
     ];
-    check("PodTopologySpread", &own, &changes);
+    check("PodTopologySpread", &waiting_pod, &changes);
     let honours = spread(json!({ "nodeTaintsPolicy": "Honor" }));
     let tolerant = with(
         &honours,
@@ -317,19 +334,19 @@ fn s5_104_topology_spread() {
 
 #[test]
 fn a_pod_that_needs_features_is_woken_by_nodes_that_declare_and_by_its_own_change() {
-    let own = pod("p", json!({}));
+    let waiting_pod = pod("p", json!({}));
     let restarts =
         json!([{ "name": "c", "restartPolicyRules": [{ "action": "RestartAllContainers" }] }]);
     let changes = [
         (
-            own.clone(),
-            with(&own, "metadata.labels", json!({ "a": "b" })),
+            waiting_pod.clone(),
+            with(&waiting_pod, "metadata.labels", json!({ "a": "b" })),
             false,
         ),
         (
-            own.clone(),
+            waiting_pod.clone(),
             with(
-                &with(&own, "metadata.labels", json!({ "a": "b" })),
+                &with(&waiting_pod, "metadata.labels", json!({ "a": "b" })),
                 "spec.containers",
                 restarts.clone(),
             ),
@@ -349,11 +366,11 @@ fn a_pod_that_needs_features_is_woken_by_nodes_that_declare_and_by_its_own_chang
             false,
         ),
     ];
-    check("NodeDeclaredFeatures", &own, &changes);
+    check("NodeDeclaredFeatures", &waiting_pod, &changes);
     let declared = with(&node("one"), "status.declaredFeatures", json!(["a"]));
     check(
         "NodeDeclaredFeatures",
-        &own,
+        &waiting_pod,
         &[(node("one"), declared, true)],
     );
 }

@@ -29,7 +29,7 @@ fn of_nodes(old: Value, new: Value) -> Change {
 }
 
 /// A queue in which this plugin has rejected the pod.
-fn rejected(as_kube_scheduler: bool, plugin: PluginName, own: &Value) -> SchedulingQueue {
+fn rejected(as_kube_scheduler: bool, plugin: PluginName, waiting_pod: &Value) -> SchedulingQueue {
     let settings = Settings {
         as_kube_scheduler,
         ..Settings::default()
@@ -37,7 +37,7 @@ fn rejected(as_kube_scheduler: bool, plugin: PluginName, own: &Value) -> Schedul
     let names = ["default-scheduler".to_owned()];
     let mut queue = SchedulingQueue::new(settings, names, false);
     let now = Timestamp::UNIX_EPOCH;
-    queue.on(now, &of_pods(Value::Null, own.clone()));
+    queue.on(now, &of_pods(Value::Null, waiting_pod.clone()));
     queue.pop().unwrap();
     let failure = Failure {
         rejectors: [plugin].into_iter().collect(),
@@ -48,9 +48,9 @@ fn rejected(as_kube_scheduler: bool, plugin: PluginName, own: &Value) -> Schedul
 }
 
 #[track_caller]
-fn overlooked(plugin: PluginName, own: &Value, change: &Change) {
+fn overlooked(plugin: PluginName, waiting_pod: &Value, change: &Change) {
     for (as_kube_scheduler, pool) in [(false, Pool::Backoff), (true, Pool::Unschedulable)] {
-        let mut queue = rejected(as_kube_scheduler, plugin, own);
+        let mut queue = rejected(as_kube_scheduler, plugin, waiting_pod);
         queue.on(Timestamp::UNIX_EPOCH, change);
         let found = queue.queued_pod("p").unwrap().pool;
         assert_eq!(
@@ -73,13 +73,13 @@ fn terms(of: &str, apps: &[&str]) -> Value {
 #[test]
 fn kube_scheduler_overlooks_events_for_inter_pod_affinity() {
     let web = json!({ "app": "web" });
-    let own = with(&pod("p", json!({})), "metadata.labels", web.clone());
+    let waiting_pod = with(&pod("p", json!({})), "metadata.labels", web.clone());
     let plugin = PluginName::InterPodAffinity;
     // Others do not want it near: a node without them will do.
-    overlooked(plugin, &own, &of_nodes(Value::Null, node("two")));
+    overlooked(plugin, &waiting_pod, &of_nodes(Value::Null, node("two")));
     // One of the terms of a pod that goes was enough to keep it away.
     let gone = placed("x", terms("podAntiAffinity", &["web", "db"]));
-    overlooked(plugin, &own, &of_pods(gone, Value::Null));
+    overlooked(plugin, &waiting_pod, &of_pods(gone, Value::Null));
     let shy = pod("p", terms("podAntiAffinity", &["web", "db"]));
     let gone = labelled("x", json!({}), web.clone());
     overlooked(plugin, &shy, &of_pods(gone.clone(), Value::Null));
@@ -96,12 +96,12 @@ fn kube_scheduler_overlooks_events_for_inter_pod_affinity() {
 fn topology_spread() {
     let constraint = json!({ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": { "matchLabels": { "app": "web" } } });
-    let own =
+    let spec =
         json!({ "topologySpreadConstraints": [constraint], "nodeSelector": { "disk": "ssd" } });
     let plugin = PluginName::PodTopologySpread;
     // A node that the pod's selector excludes no longer counts as a domain.
     let excluded = with(&node("one"), "metadata.labels.disk", json!("hdd"));
-    overlooked(plugin, &pod("p", own), &of_nodes(node("one"), excluded));
+    overlooked(plugin, &pod("p", spec), &of_nodes(node("one"), excluded));
     // Its constraints are those of the profile.
     let gone = placed("x", json!({}));
     overlooked(plugin, &pod("p", json!({})), &of_pods(gone, Value::Null));
@@ -120,7 +120,7 @@ fn kube_scheduler_overlooks_events_for_added_node_affinity() {
 #[test]
 fn volumes() {
     let disk = json!({ "volumes": [{ "name": "data", "gcePersistentDisk": { "pdName": "a" } }] });
-    let own = pod("p", disk.clone());
+    let waiting_pod = pod("p", disk.clone());
     let elsewhere = with(
         &placed("x", disk.clone()),
         "metadata.namespace",
@@ -128,36 +128,40 @@ fn volumes() {
     );
     overlooked(
         PluginName::VolumeRestrictions,
-        &own,
+        &waiting_pod,
         &of_pods(elsewhere, Value::Null),
     );
     let limits = PluginName::NodeVolumeLimits;
-    overlooked(limits, &own, &of_pods(placed("x", disk), Value::Null));
+    overlooked(
+        limits,
+        &waiting_pod,
+        &of_pods(placed("x", disk), Value::Null),
+    );
     let detached = Change::VolumeAttachment(delta(json!({}), Value::Null));
-    overlooked(limits, &own, &detached);
+    overlooked(limits, &waiting_pod, &detached);
     let driver =
         |limit: Value| json!({ "spec": { "drivers": [{ "name": "d", "allocatable": limit }] } });
     let (limited, unlimited) = (driver(json!({ "count": 1 })), driver(json!({})));
     let unlimited = Change::CsiNode(delta(limited, unlimited));
-    overlooked(limits, &own, &unlimited);
+    overlooked(limits, &waiting_pod, &unlimited);
     let binding = PluginName::VolumeBinding;
     let driver =
         |asks: bool| json!({ "metadata": { "name": "d" }, "spec": { "storageCapacity": asks } });
     let no_longer = Change::CsiDriver(delta(driver(true), driver(false)));
-    overlooked(binding, &own, &no_longer);
+    overlooked(binding, &waiting_pod, &no_longer);
     let room = |zone: &str| json!({ "nodeTopology": { "matchLabels": { "zone": zone } }, "capacity": "1Gi" });
     let moved = Change::CsiStorageCapacity(delta(room("a"), room("b")));
-    overlooked(binding, &own, &moved);
+    overlooked(binding, &waiting_pod, &moved);
 }
 
 #[test]
 fn kube_scheduler_overlooks_events_for_device_claims() {
-    let own = json!({ "resourceClaims": [{ "name": "card", "resourceClaimName": "own-card" }] });
+    let spec = json!({ "resourceClaims": [{ "name": "card", "resourceClaimName": "own-card" }] });
     let of = |owners: Value| json!({ "metadata": { "name": "own-card", "namespace": "default", "ownerReferences": owners } });
     let owner =
         json!([{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": true }]);
     let given = Change::ResourceClaim(delta(of(json!([])), of(owner)));
-    overlooked(PluginName::DynamicResources, &pod("p", own), &given);
+    overlooked(PluginName::DynamicResources, &pod("p", spec), &given);
 }
 
 #[test]

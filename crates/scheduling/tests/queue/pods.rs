@@ -86,17 +86,26 @@ fn s5_028_an_assumed_pod_is_not_updated() {
 
 #[test]
 fn s5_029_a_deleted_pod_leaves_every_pool_but_stays_in_flight() {
-    let own = pod("p", json!({}));
-    let flying = last(&[add(&own), pop(), delete(&own)]);
+    let waiting_pod = pod("p", json!({}));
+    let flying = last(&[add(&waiting_pod), pop(), delete(&waiting_pod)]);
     assert_eq!(flying.in_flight, ["default/p"]);
-    let failed = [add(&own), pop(), delete(&own), rejected("p", &["NodeName"])];
+    let failed = [
+        add(&waiting_pod),
+        pop(),
+        delete(&waiting_pod),
+        rejected("p", &["NodeName"]),
+    ];
     assert!(run(&failed).pods.is_empty());
-    assert!(run(&[add(&own), delete(&own)]).pods.is_empty());
+    assert!(
+        run(&[add(&waiting_pod), delete(&waiting_pod)])
+            .pods
+            .is_empty()
+    );
 }
 
 #[test]
 fn s5_029_the_deletion_of_an_assumed_pod_frees_its_node() {
-    let (big, own) = (pod("big", requests("3")), pod("p", requests("2")));
+    let (big, waiting_pod) = (pod("big", requests("3")), pod("p", requests("2")));
     let dying = with(
         &big,
         "metadata.deletionTimestamp",
@@ -107,7 +116,7 @@ fn s5_029_the_deletion_of_an_assumed_pod_frees_its_node() {
         pop(),
         assume("big"),
         step("done", "big"),
-        add(&own),
+        add(&waiting_pod),
         pop(),
         rejected("p", &["NodeResourcesFit"]),
     ];
@@ -133,8 +142,14 @@ fn s5_037_a_pod_is_gated_until_all_its_scheduling_gates_are_removed() {
 
 #[test]
 fn s5_106_a_pod_in_flight_is_not_popped_again() {
-    let own = pod("p", json!({}));
-    let outcome = run(&[add(&own), pop(), delete(&own), add(&own), pop()]);
+    let waiting_pod = pod("p", json!({}));
+    let outcome = run(&[
+        add(&waiting_pod),
+        pop(),
+        delete(&waiting_pod),
+        add(&waiting_pod),
+        pop(),
+    ]);
     assert_eq!(outcome.steps[4].popped, Some(None));
 }
 
@@ -164,12 +179,12 @@ fn nominated(name: &str, on: &str) -> Value {
 
 #[test]
 fn s5_109_a_nomination_is_kept_until_the_pod_is_assumed_or_deleted() {
-    let own = nominated("p", "one");
+    let waiting_pod = nominated("p", "one");
     let on = |steps: &[Value]| last(steps).nominated.contains_key("one");
-    assert!(on(&[add(&own)]));
-    assert!(on(&[add(&own), pop()]));
-    assert!(!on(&[add(&own), pop(), assume("p")]));
-    assert!(!on(&[add(&own), delete(&own)]));
+    assert!(on(&[add(&waiting_pod)]));
+    assert!(on(&[add(&waiting_pod), pop()]));
+    assert!(!on(&[add(&waiting_pod), pop(), assume("p")]));
+    assert!(!on(&[add(&waiting_pod), delete(&waiting_pod)]));
     // Not while it is gated; an update of a gated pod counts.
     let gated = with(&gated("p"), "status", json!({ "nominatedNodeName": "one" }));
     assert!(!on(&[add(&gated)]));

@@ -13,7 +13,7 @@ fn claims(name: &str) -> Value {
 
 #[test]
 fn s5_105_claims() {
-    let own = pod("p", claims("c"));
+    let waiting_pod = pod("p", claims("c"));
     let claim = |name: &str| object("PersistentVolumeClaim", name);
     let elsewhere = with(&claim("c"), "metadata.namespace", json!("other"));
     let bound = with(&claim("c"), "spec", json!({ "volumeName": "v" }));
@@ -29,7 +29,7 @@ fn s5_105_claims() {
             (Value::Null, elsewhere.clone(), false),
             (claim("c"), bound.clone(), updates),
         ];
-        check(plugin, &own, &changes);
+        check(plugin, &waiting_pod, &changes);
     }
     let ephemeral = pod(
         "p",
@@ -44,7 +44,7 @@ fn s5_105_claims() {
 
 #[test]
 fn s5_105_volumes_and_classes() {
-    let own = pod("p", claims("c"));
+    let waiting_pod = pod("p", claims("c"));
     let volume = object("PersistentVolume", "v");
     let bound = with(&volume, "spec", json!({ "claimRef": { "name": "c" } }));
     let labels = json!({ "topology.kubernetes.io/zone": "a" });
@@ -62,7 +62,7 @@ fn s5_105_volumes_and_classes() {
         (class.clone(), allowed.clone(), true),
         (class.clone(), expands, false),
     ];
-    check("VolumeBinding", &own, &changes);
+    check("VolumeBinding", &waiting_pod, &changes);
     let changes = [
         (Value::Null, volume.clone(), true),
         (volume.clone(), bound, false),
@@ -71,30 +71,30 @@ fn s5_105_volumes_and_classes() {
         (Value::Null, waits, true),
         (class, allowed, false),
     ];
-    check("VolumeZone", &own, &changes);
+    check("VolumeZone", &waiting_pod, &changes);
 }
 
 #[test]
 fn s5_105_nodes() {
-    let own = pod("p", claims("c"));
+    let waiting_pod = pod("p", claims("c"));
     let labelled = with(&node("one"), "metadata.labels.zone", json!("b"));
     for plugin in ["VolumeBinding", "VolumeZone"] {
         let changes = [
             (Value::Null, node("one"), true),
             (node("one"), labelled.clone(), true),
         ];
-        check(plugin, &own, &changes);
+        check(plugin, &waiting_pod, &changes);
     }
     check(
         "NodeVolumeLimits",
-        &own,
+        &waiting_pod,
         &[(Value::Null, node("one"), false)],
     );
 }
 
 #[test]
 fn s5_105_attach_limits_and_storage_capacity() {
-    let own = pod("p", claims("c"));
+    let waiting_pod = pod("p", claims("c"));
     let limit = |count: i64| {
         let driver = json!({ "name": "d", "allocatable": { "count": count } });
         with(
@@ -111,13 +111,13 @@ fn s5_105_attach_limits_and_storage_capacity() {
         (limit(2), limit(1), false),
         (limit(1), migrated.clone(), false),
     ];
-    check("NodeVolumeLimits", &own, &changes);
+    check("NodeVolumeLimits", &waiting_pod, &changes);
     let changes = [
         (Value::Null, limit(1), true),
         (limit(1), limit(2), false),
         (limit(1), migrated, true),
     ];
-    check("VolumeBinding", &own, &changes);
+    check("VolumeBinding", &waiting_pod, &changes);
     let room = |key: &str, size: &str| {
         let room = object("CSIStorageCapacity", "s");
         with(&room, key, json!(size))
@@ -130,7 +130,7 @@ fn s5_105_attach_limits_and_storage_capacity() {
         (room("capacity", "2Gi"), both.clone(), false),
         (both, room("maximumVolumeSize", "2Gi"), true),
     ];
-    check("VolumeBinding", &own, &changes);
+    check("VolumeBinding", &waiting_pod, &changes);
 }
 
 #[test]

@@ -23,11 +23,11 @@ fn events(old: &Value, new: &Value) -> Vec<&'static str> {
 
 #[test]
 fn s5_013_a_deleted_pod_wakes_only_pods_whose_rejectors_registered_the_event() {
-    let own = pod("p", requests("2"));
+    let waiting_pod = pod("p", requests("2"));
     let gone = [(placed("x", requests("2")), Value::Null, true)];
-    check("NodeResourcesFit", &own, &gone);
+    check("NodeResourcesFit", &waiting_pod, &gone);
     let gone = [(placed("x", requests("2")), Value::Null, false)];
-    check("NodeAffinity", &own, &gone);
+    check("NodeAffinity", &waiting_pod, &gone);
 }
 
 #[test]
@@ -173,9 +173,13 @@ fn s5_032_a_hint_that_fails_wakes() {
     let term = json!({ "topologyKey": "zone", "labelSelector": {
         "matchExpressions": [{ "key": "a", "operator": "Like", "values": ["b"] }] } });
     let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
-    let own = pod("p", json!({ "affinity": { "podAffinity": required } }));
+    let waiting_pod = pod("p", json!({ "affinity": { "podAffinity": required } }));
     let new = placed("x", json!({}));
-    check("InterPodAffinity", &own, &[(Value::Null, new, true)]);
+    check(
+        "InterPodAffinity",
+        &waiting_pod,
+        &[(Value::Null, new, true)],
+    );
 }
 
 #[test]
@@ -191,10 +195,10 @@ fn s5_110_a_gated_pod_makes_a_flush_an_event_for_pods_in_flight() {
 fn rejected_by(plugin: PluginName, has_extenders: bool) -> SchedulingQueue {
     let names = ["default-scheduler".to_owned()];
     let mut queue = SchedulingQueue::new(Settings::default(), names, has_extenders);
-    let own = serde_json::from_value(pod("p", requests("1"))).unwrap();
+    let waiting_pod = serde_json::from_value(pod("p", requests("1"))).unwrap();
     let change = Change::Pod(Delta {
         old: None,
-        new: Some(Arc::new(own)),
+        new: Some(Arc::new(waiting_pod)),
     });
     queue.on(Timestamp::UNIX_EPOCH, &change);
     queue.pop().unwrap();
@@ -253,9 +257,9 @@ fn s4_027_s5_112_a_pod_is_gated_while_its_victims_are_being_deleted() {
 /// S4-034: who leaves wakes the pod by the word of the other plugins that rejected it.
 #[test]
 fn s4_034_a_deleted_pod_wakes_no_pod_for_the_preemption_plugin_itself() {
-    let own = pod("p", requests("2"));
+    let waiting_pod = pod("p", requests("2"));
     let gone = [(placed("x", requests("2")), Value::Null, false)];
-    check("DefaultPreemption", &own, &gone);
+    check("DefaultPreemption", &waiting_pod, &gone);
 }
 
 /// S5-039: since it was rejected until it is tried again.
@@ -322,6 +326,6 @@ fn s5_112_a_victim_that_terminates_already_activates_the_pod() {
 
 #[test]
 fn a_pod_that_appears_twice_is_one_pod() {
-    let own = pod("p", json!({}));
-    assert_eq!(run(&[add(&own), add(&own)]).pods.len(), 1);
+    let waiting_pod = pod("p", json!({}));
+    assert_eq!(run(&[add(&waiting_pod), add(&waiting_pod)]).pods.len(), 1);
 }

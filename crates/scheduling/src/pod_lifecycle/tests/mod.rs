@@ -18,7 +18,7 @@ struct Hints;
 
 impl QueueingHints<bool> for Hints {
     fn registered(&self, _: &bool) -> PluginSet {
-        rejectors()
+        rejectors().or([PluginName::DefaultPreemption].into_iter().collect())
     }
     fn wakes(&self, _: PluginName, _: &str, event: &bool) -> bool {
         *event

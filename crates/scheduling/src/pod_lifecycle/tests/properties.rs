@@ -24,6 +24,14 @@ enum Step {
     Answer(bool),
     Wake(bool),
     Seconds(u8),
+    /// The victims of a waiting pod are deleted.
+    Preempt,
+    /// Only the last victim is left, which terminates already or not.
+    LastVictim(bool),
+    VictimTerminates,
+    EndPreemption {
+        has_failed: bool,
+    },
 }
 
 fn step() -> impl Strategy<Value = (u8, Step)> {
@@ -39,6 +47,10 @@ fn step() -> impl Strategy<Value = (u8, Step)> {
         4 => any::<bool>().prop_map(Step::Answer),
         2 => any::<bool>().prop_map(Step::Wake),
         2 => (0..20_u8).prop_map(Step::Seconds),
+        3 => Just(Step::Preempt),
+        2 => any::<bool>().prop_map(Step::LastVictim),
+        1 => Just(Step::VictimTerminates),
+        2 => any::<bool>().prop_map(|has_failed| Step::EndPreemption { has_failed }),
     ];
     (0..4_u8, step)
 }
@@ -62,6 +74,12 @@ struct World {
     calls: BTreeMap<Arc<str>, bool>,
     /// The nodes that pods count on although no watch shows them there.
     room: BTreeMap<Arc<str>, Arc<str>>,
+    /// The preemptors whose deletions are not all answered, and whether only the last victim is left.
+    preemptions: BTreeMap<Arc<str>, bool>,
+}
+
+fn victim_of(pod: &str) -> String {
+    format!("victim of {pod}")
 }
 
 impl World {
@@ -73,6 +91,7 @@ impl World {
             flights: BTreeSet::new(),
             calls: BTreeMap::new(),
             room: BTreeMap::new(),
+            preemptions: BTreeMap::new(),
         }
     }
 
@@ -95,8 +114,12 @@ impl World {
                 Command::Count(_)
                 | Command::Refuse(_)
                 | Command::Restore
-                | Command::DeleteVictims
-                | Command::Ungate { .. } => {}
+                | Command::DeleteVictims => {}
+                Command::Ungate { pod, activates } => {
+                    if *activates {
+                        self.lifecycles.activate(pod, &Hints);
+                    }
+                }
             }
         }
         commands
@@ -253,8 +276,50 @@ impl World {
                 self.now += i64::from(*seconds);
                 self.lifecycles.flush_backoff(at(self.now));
             }
-            Step::Add | Step::Update | Step::Terminate | Step::Delete | Step::Assign => {}
+            Step::Preempt if self.lifecycles.queue().pool(pod).is_some() => {
+                let node = "node-5";
+                let commands = self.on(pod, Event::PreemptionBegun { pod, node });
+                let begins = matches!(commands[..], [Command::DeleteVictims]);
+                let is_first = !self.preemptions.contains_key(pod);
+                assert_eq!(begins, is_first, "{pod} preempts twice at a time");
+                self.preemptions.entry(Arc::clone(pod)).or_default();
+            }
+            Step::LastVictim(terminates) if self.preemptions.get(pod) == Some(&false) => {
+                self.preemptions.insert(Arc::clone(pod), true);
+                let event = Event::LastVictim {
+                    pod,
+                    victim: &victim_of(pod),
+                    terminates: *terminates,
+                };
+                self.on(pod, event);
+            }
+            Step::VictimTerminates => self.victim_terminates(pod),
+            Step::EndPreemption { has_failed } => {
+                let is_last = self.preemptions.get(pod).copied();
+                if is_last.is_some_and(|is_last| is_last || *has_failed) {
+                    self.end_preemption(pod, *has_failed);
+                }
+            }
+            Step::Add
+            | Step::Update
+            | Step::Terminate
+            | Step::Delete
+            | Step::Assign
+            | Step::Preempt
+            | Step::LastVictim(_) => {}
         }
+    }
+
+    fn victim_terminates(&mut self, pod: &Arc<str>) {
+        let victim = &victim_of(pod);
+        self.on(pod, Event::VictimTerminating { victim });
+    }
+
+    fn end_preemption(&mut self, pod: &Arc<str>, has_failed: bool) {
+        self.preemptions.remove(pod);
+        self.on(pod, Event::PreemptionEnded { pod, has_failed });
+        let is_gated = self.lifecycles.awaits_victims(pod);
+        assert!(!has_failed || !is_gated, "{pod} waits for no victim");
     }
 
     fn check(&self) {
@@ -272,6 +337,11 @@ impl World {
             let room = self.lifecycles.assumed_node(&pod);
             assert_eq!(room, self.room.get(&pod), "room of {pod}");
             assert!(room.is_none() || self.is_pending(&pod), "room of {pod}");
+            let is_gated = self.lifecycles.awaits_victims(&pod);
+            assert!(!is_gated || self.is_pending(&pod), "gate of {pod}");
+            let is_under_way = self.preemptions.contains_key(&pod);
+            let is_known = self.lifecycles.preemption(&pod).is_some();
+            assert_eq!(is_known, is_gated || is_under_way, "preemption of {pod}");
             let awaits = self.lifecycles.awaits_answer(&pod);
             assert_eq!(awaits, self.calls.contains_key(&pod), "binding of {pod}");
         }
@@ -290,6 +360,21 @@ impl World {
         for pod in calls {
             self.answer(&pod, false);
         }
+        for number in 0..4 {
+            let pod: Arc<str> = format!("{number}").into();
+            if self.preemptions.contains_key(&pod) {
+                self.end_preemption(&pod, true);
+            }
+            self.victim_terminates(&pod);
+            assert!(!self.lifecycles.awaits_victims(&pod), "{pod} is gated");
+        }
+        // The deletion of a victim wakes the pods that were gated for it.
+        let event = queue::Event {
+            label: "AssignedPodDelete",
+            object: Some(true),
+            scope: Scope::All,
+        };
+        self.lifecycles.wake(event, at(self.now), &Hints);
         self.check();
         self.now += 1000;
         self.lifecycles.flush_unschedulable(at(self.now), &Hints);
