@@ -6,10 +6,6 @@ mod priority;
 mod runtime_class;
 mod tolerations;
 
-pub use claims::ResourceClaimTemplate;
-pub use limit_range::LimitRange;
-pub use runtime_class::RuntimeClass;
-
 use crate::manifest::{ClaimTemplate, PodManifest};
 use crate::object::Object;
 use crate::stored::complete_node;

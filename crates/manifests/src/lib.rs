@@ -30,13 +30,13 @@ mod admission;
 mod manifest;
 mod object;
 mod stored;
+mod wire;
 mod workload;
 
-pub use admission::{
-    Admission, Admitted, Completed, LimitRange, Refusal, ResourceClaimTemplate, RuntimeClass,
-};
+pub use admission::{Admission, Admitted, Completed, Refusal};
 pub use manifest::PodManifest;
 pub use object::{Kind, KindVisitor, Object};
+pub use wire::{LimitRange, ResourceClaimTemplate, RuntimeClass};
 pub use workload::{
     Existing, Expansion, ExpansionError, SpreadOwner, expand, expand_one, is_workload,
 };

@@ -1,7 +1,7 @@
 //! The kinds of objects that decide where pods run.
 
-use crate::admission::{LimitRange, ResourceClaimTemplate, RuntimeClass};
 use crate::manifest::PodManifest;
+use crate::wire::{LimitRange, ResourceClaimTemplate, RuntimeClass};
 use evictd_pod::Node;
 use evictd_pod::wire::{self, Metadata};
 use serde::Deserialize;

@@ -2,31 +2,9 @@
 
 use super::Admitted;
 use crate::manifest::{ClaimTemplate, EphemeralVolume};
-use evictd_pod::wire::{
-    self, Metadata, OwnerReference, ResourceClaimSpec, ResourceClaimStatus, Time, null_is_default,
-};
-use serde::Deserialize;
+use crate::wire::ResourceClaimTemplate;
+use evictd_pod::wire::{self, Metadata, OwnerReference, ResourceClaimStatus, Time};
 use std::collections::BTreeMap;
-
-/// A `resource.k8s.io/v1` `ResourceClaimTemplate`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct ResourceClaimTemplate {
-    /// Pods name it by name; both are in one namespace.
-    #[serde(deserialize_with = "null_is_default")]
-    pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_default")]
-    spec: TemplateSpec,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct TemplateSpec {
-    #[serde(deserialize_with = "null_is_default")]
-    metadata: Metadata,
-    #[serde(deserialize_with = "null_is_default")]
-    spec: ResourceClaimSpec,
-}
 
 /// A storage class that is marked as the default.
 #[derive(Debug, Clone)]

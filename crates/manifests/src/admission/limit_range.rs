@@ -1,45 +1,10 @@
 //! The plugin `LimitRanger`: default resources of a namespace's containers, and the bounds of all resources.
 
 use super::{Admitted, Refusal};
-use evictd_pod::wire::{self, Metadata, ResourceRequirements, null_is_default};
+use crate::wire::{LimitRange, LimitRangeItem};
+use evictd_pod::wire::{self, ResourceRequirements};
 use evictd_pod::{Quantity, ResourceList};
-use serde::Deserialize;
 use std::collections::BTreeMap;
-
-/// A v1 `LimitRange`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct LimitRange {
-    /// Its namespace is that of the pods.
-    #[serde(deserialize_with = "null_is_default")]
-    pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_default")]
-    spec: Spec,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Spec {
-    #[serde(deserialize_with = "null_is_default")]
-    limits: Vec<Item>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Item {
-    #[serde(rename = "type", deserialize_with = "null_is_default")]
-    kind: String,
-    #[serde(deserialize_with = "null_is_default")]
-    max: ResourceList,
-    #[serde(deserialize_with = "null_is_default")]
-    min: ResourceList,
-    #[serde(rename = "default", deserialize_with = "null_is_default")]
-    limits: ResourceList,
-    #[serde(deserialize_with = "null_is_default")]
-    default_request: ResourceList,
-    #[serde(deserialize_with = "null_is_default")]
-    max_limit_request_ratio: ResourceList,
-}
 
 const CONTAINER: &str = "Container";
 const POD: &str = "Pod";
@@ -58,7 +23,7 @@ impl LimitRange {
         }
     }
 
-    fn items(&self, kind: &str) -> impl Iterator<Item = &Item> {
+    fn items(&self, kind: &str) -> impl Iterator<Item = &LimitRangeItem> {
         let items = self.spec.limits.iter();
         items.filter(move |item| item.kind == kind)
     }
@@ -165,7 +130,7 @@ fn of_all_containers(spec: &wire::PodSpec) -> ResourceRequirements {
     sums
 }
 
-impl Item {
+impl LimitRangeItem {
     fn check(&self, resources: &ResourceRequirements, mistakes: &mut Vec<String>) {
         let kind = &self.kind;
         let ResourceRequirements { requests, limits } = resources;

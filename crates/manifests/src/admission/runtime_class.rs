@@ -1,39 +1,8 @@
 //! The plugin `RuntimeClass`: the overhead of a pod's runtime, and the nodes that have the runtime.
 
 use super::{Admitted, Refusal, amounts};
-use evictd_pod::ResourceList;
-use evictd_pod::wire::{Metadata, TextMap, Toleration, null_is_default};
-use serde::Deserialize;
+use crate::wire::RuntimeClass;
 use std::collections::BTreeMap;
-
-/// A `node.k8s.io/v1` `RuntimeClass`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct RuntimeClass {
-    /// Its name is that in pods.
-    #[serde(deserialize_with = "null_is_default")]
-    pub metadata: Metadata,
-    #[serde(deserialize_with = "null_is_default")]
-    overhead: Overhead,
-    #[serde(deserialize_with = "null_is_default")]
-    scheduling: Scheduling,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Overhead {
-    #[serde(deserialize_with = "null_is_default")]
-    pod_fixed: ResourceList,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Scheduling {
-    #[serde(deserialize_with = "null_is_default")]
-    node_selector: TextMap,
-    #[serde(deserialize_with = "null_is_default")]
-    tolerations: Vec<Toleration>,
-}
 
 /// The classes of a cluster, by name.
 #[derive(Debug, Clone, Default)]
