@@ -9,7 +9,11 @@
     clippy::disallowed_methods,
     reason = "a bench's panic and output are its report"
 )]
-#![allow(dead_code, reason = "the tests use more of what is shared")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "the tests use more of what is shared"
+)]
 
 #[path = "../tests/batch/live.rs"]
 mod live;

@@ -4,7 +4,7 @@ use crate::live::{Live, job};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Jobs of this many pods each are created, let in, and run. Returns the controllers' requests by verb and resource.
+/// Jobs of this many pods each are created, enqueued, and run. Returns the controllers' requests by verb and resource.
 pub(crate) fn run(
     live: &Live,
     jobs: usize,
@@ -26,7 +26,7 @@ pub(crate) fn run(
         live.admin.list("podgroups.scheduling.volcano.sh").len() == jobs
     });
     for name in &names {
-        live.let_in(name);
+        live.enqueue(name);
     }
     wait("all pods are there", &|| {
         live.admin.list("pods").len() == jobs * pods
