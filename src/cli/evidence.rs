@@ -2,9 +2,9 @@
 
 use super::table::amount;
 use evictd_eviction::{
-    Eviction, Observation, Signal, Threshold, ThresholdValue, duration, pressure,
-    simulation::StepOutcome,
+    Eviction, Observation, Signal, Threshold, ThresholdValue, pressure, simulation::StepOutcome,
 };
+use evictd_pod::duration;
 
 /// `memory.available < 500Mi`, with its grace period and minimum reclaim if it has them.
 pub(super) fn threshold(threshold: &Threshold) -> String {

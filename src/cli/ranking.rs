@@ -3,10 +3,7 @@
 use super::table::{or_dash as shown, used, yes};
 use evictd_command::{Colour, Column, Fitted, Row, Table, View};
 use evictd_eviction::{
-    RankedPod, Signal, StarvedResource,
-    decision::Spared,
-    record::{RankingRow, Record},
-    why,
+    RankedPod, Signal, Spared, StarvedResource, record::RankingRow, record::Record, why,
 };
 use evictd_pod::QosClass;
 use serde::Deserialize;

@@ -64,7 +64,7 @@
 pub mod admission;
 mod containerfs;
 pub mod critical;
-pub mod decision;
+mod decision;
 pub mod departures;
 pub mod figure;
 pub mod fit;
@@ -84,27 +84,30 @@ pub mod reclaim;
 pub mod record;
 mod relief;
 pub mod retention;
-pub mod returning;
+mod returning;
 pub mod rules;
 mod signal;
 pub mod simulation;
 pub mod stalls;
 mod step;
-pub mod summary;
+mod summary;
 pub mod threshold;
 mod unevictable;
 pub mod usage;
 mod watched;
 pub mod why;
 
-pub use decision::{Cause, Decision, Eviction, RankedPod};
-pub use evictd_pod::duration;
+pub use decision::{
+    ActingThreshold, Cause, Decision, Eviction, Excess, PassedOver, RankedPod, Shares, Spared,
+    UnevictableGrowth, Unreachable, Withheld,
+};
+use evictd_pod::duration;
 pub use headroom::Headroom;
 pub use housekeeper::{Answer, Housekeeper};
 pub use observation::Observation;
 pub use observations::Observations;
 pub use pressure::PressureLimit;
-pub use returning::{Owner, Returned};
+pub use returning::{Backoff, Owner, Returned};
 pub use rules::Rules;
 pub use signal::{ConditionMap, NodeCondition, Signal, SignalMap, StarvedResource};
 pub use step::{Reclaim, Step, UsageNeed};

@@ -6,8 +6,9 @@ use crate::{StarvedResource, decision::ActingThreshold, pressure::percent, usage
 use evictd_pod::{Pod, Quantity};
 use std::{collections::BTreeMap, fmt::Write};
 
+pub use weighed::LONGEST;
 pub(crate) use weighed::local_storage_message;
-pub use weighed::{LONGEST, weighed_message};
+pub(crate) use weighed::weighed_message;
 
 /// The status message and the annotations of the event, exactly as the kubelet writes them. If the usage of the pod is not
 /// known there are no annotations.

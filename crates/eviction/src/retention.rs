@@ -36,7 +36,7 @@ impl fmt::Display for DeletionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Old(ttl) => {
-                let ttl = crate::duration::format(*ttl);
+                let ttl = evictd_pod::duration::format(*ttl);
                 write!(f, "it was evicted {ttl} ago or earlier")
             }
             Self::TooMany(most) => write!(f, "its owner has {most} newer ones"),

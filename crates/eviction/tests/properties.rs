@@ -2,14 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use evictd_eviction::{
-    Answer, Decision, Housekeeper, Observation, Observations, RankedPod, Rules, Signal,
-    StarvedResource, Step, Threshold, ThresholdValue, Usage,
-    decision::{Excess, Shares, Spared},
-    departures::{Departure, Departures, Ending, Event, Purpose},
-    figure::Figure,
-    rank::Ranking,
-    rules::{FilesystemLayout, PREFERENCE_ANNOTATION, UnknownStats},
-    usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
+    Answer, Decision, Excess, Housekeeper, Observation, Observations, RankedPod, Rules, Shares,
+    Signal, Spared, StarvedResource, Step, Threshold, ThresholdValue, Usage, departures::Departure,
+    departures::Departures, departures::Ending, departures::Event, departures::Purpose,
+    figure::Figure, rank::Ranking, rules::FilesystemLayout, rules::PREFERENCE_ANNOTATION,
+    rules::UnknownStats, usage::ContainerUsage, usage::FsUsage, usage::PodUsage,
+    usage::VolumeUsage,
 };
 use evictd_pod::{Pod, Quantity, wire};
 use jiff::{SignedDuration, Timestamp};

@@ -13,9 +13,10 @@ use super::{
     },
 };
 use evictd_eviction::{
-    duration::{self, DurationError},
-    rules::{MemoryAndSwap, PidRank, PodRequests, UnknownStats},
+    rules::MemoryAndSwap, rules::PidRank, rules::PodRequests, rules::UnknownStats,
 };
+use evictd_pod::duration;
+use evictd_pod::duration::DurationError;
 use jiff::SignedDuration;
 use serde_json::{Value as Json, json};
 use std::{

@@ -7,7 +7,8 @@ use super::{
 };
 use crate::cli::{evidence, ranking, table::amount};
 use evictd_command::{Colour, Column, Row, Table, View};
-use evictd_eviction::{Decision, Observation, Signal, duration};
+use evictd_eviction::{Decision, Observation, Signal};
+use evictd_pod::duration;
 
 /// How many ranked pods are shown.
 const SHOWN: usize = 20;

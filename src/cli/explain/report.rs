@@ -3,11 +3,8 @@
 use super::{freed::Freed, taints::NodeReport};
 use crate::cli::evidence;
 use evictd_eviction::{
-    Decision, Housekeeper, NodeCondition, Observation, RankedPod, Rules, Signal, Summary,
-    Threshold,
-    decision::Shares,
-    simulation::{self, StepOutcome},
-    why::{self, Row},
+    Decision, Housekeeper, NodeCondition, Observation, RankedPod, Rules, Shares, Signal, Summary,
+    Threshold, simulation, simulation::StepOutcome, why, why::Row,
 };
 use evictd_pod::{Pod, Quantity};
 use jiff::Timestamp;

@@ -3,7 +3,8 @@
 use super::report::{ChosenBy, Report, SignalState, ThresholdState};
 use crate::cli::{evidence, table::amount};
 use evictd_command::{Colour, View};
-use evictd_eviction::{Decision, Observation, duration};
+use evictd_eviction::{Decision, Observation};
+use evictd_pod::duration;
 
 /// The next victim, and why the first pod ranks first, in a few short sentences.
 pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {

@@ -2,11 +2,7 @@
 
 use super::{BAD, FAINT, GOOD, SPECIAL, STRONG, WARNING, amount, millis};
 use crate::scene::{Act, Scene};
-use evictd_eviction::{
-    RankedPod, StarvedResource,
-    decision::{Excess, Spared},
-    record::{Ended, Outcome},
-};
+use evictd_eviction::{Excess, RankedPod, Spared, StarvedResource, record::Ended, record::Outcome};
 use ratatui::{
     style::Style,
     text::{Line, Span},

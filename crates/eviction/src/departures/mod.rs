@@ -18,11 +18,13 @@ mod recovery;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use departure::Stage;
 pub use departure::{
-    CLEANUP_TIMEOUT, Departure, NOTICE_OWED, NoticeState, Purpose, RemainingUsage, Stage,
+    CLEANUP_TIMEOUT, Departure, NOTICE_OWED, NoticeState, Purpose, RemainingUsage,
 };
+pub(crate) use event::Context;
 pub use event::{
-    Command, Conclusion, Context, Ending, Event, Planned, PodState, Question, UnfinishedDecision,
+    Command, Conclusion, Ending, Event, Planned, PodState, Question, UnfinishedDecision,
 };
 
 use crate::{Signal, UsageNeed};

@@ -22,7 +22,7 @@ const LONGEST_NAME: usize = 80;
 const PARTS: usize = 3;
 
 /// The message and the annotations under evictd's rules: the kubelet's first sentence, then the compared amounts.
-pub fn weighed_message(
+pub(crate) fn weighed_message(
     acting: &ActingThreshold,
     (victim, layout): (&RankedPod, FilesystemLayout),
     pod: &Pod,

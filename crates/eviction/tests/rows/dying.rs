@@ -4,9 +4,7 @@ use crate::node::{MI, Node, at, evictd, hard, kubelet, memory, priority, request
 use crate::node::{dies, fails};
 use crate::node::{hard_with_reclaim, terminating};
 use evictd_eviction::{
-    Rules, Signal, Step, Threshold,
-    decision::Withheld,
-    departures::{Event, PodState},
+    Rules, Signal, Step, Threshold, Withheld, departures::Event, departures::PodState,
 };
 use evictd_pod::Quantity;
 use jiff::SignedDuration;

@@ -5,7 +5,7 @@ use crate::node::{MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, reques
 use crate::node::{dies, fails, gone};
 use evictd_eviction::departures::{Event, PodState};
 use evictd_eviction::usage::PodUsage;
-use evictd_eviction::{Rules, Signal, Threshold, decision::Withheld};
+use evictd_eviction::{Rules, Signal, Threshold, Withheld};
 use evictd_pod::Pod;
 use jiff::SignedDuration;
 

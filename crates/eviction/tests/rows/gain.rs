@@ -3,10 +3,8 @@
 
 use crate::node::{GI, MI, Node, at, hard, hard_with_reclaim, kubelet, memory, pod, priority};
 use evictd_eviction::{
-    Answer, Decision, Observation, Observations, Rules, Signal, Step, Threshold,
-    decision::{Shares, UnevictableGrowth, Withheld},
-    figure::{Figure, Source},
-    usage::PodUsage,
+    Answer, Decision, Observation, Observations, Rules, Shares, Signal, Step, Threshold,
+    UnevictableGrowth, Withheld, figure::Figure, figure::Source, usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
 use jiff::{SignedDuration, Timestamp};

@@ -5,13 +5,11 @@
 )]
 
 use evictd_eviction::{
-    Cause, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal, Step,
-    Threshold, ThresholdMaps, Usage,
-    decision::{RankedPod, Withheld},
-    departures::{Departure, Departures, Ending, Event, Purpose},
-    figure::Figure,
-    rank::Ranking,
-    usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
+    Cause, Decision, Housekeeper, NodeCondition, Observation, Observations, RankedPod, Rules,
+    Signal, Step, Threshold, ThresholdMaps, Usage, Withheld, departures::Departure,
+    departures::Departures, departures::Ending, departures::Event, departures::Purpose,
+    figure::Figure, rank::Ranking, usage::ContainerUsage, usage::FsUsage, usage::PodUsage,
+    usage::VolumeUsage,
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};

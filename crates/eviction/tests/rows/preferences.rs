@@ -2,11 +2,7 @@
 
 use crate::node::{MI, evictd, kubelet, memory, pod_with, priority, ranked, ranking};
 use crate::ranking::both;
-use evictd_eviction::{
-    Rules, Signal,
-    decision::Spared,
-    rules::{PREFERENCE_ANNOTATION, PodSelection},
-};
+use evictd_eviction::{Rules, Signal, Spared, rules::PREFERENCE_ANNOTATION, rules::PodSelection};
 use evictd_pod::Pod;
 use serde_json::json;
 

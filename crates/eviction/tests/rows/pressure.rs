@@ -4,7 +4,7 @@ use crate::node::{GI, MI, Node, at, evictd, kubelet, maps, memory, ranking, requ
 use crate::node::{dies, gone};
 use evictd_eviction::{
     Decision, NodeCondition, Observation, Observations, Rules, Signal, Step, Summary, Threshold,
-    decision::Withheld, figure::Figure, pressure::Stall, rules::MemoryAndSwap, usage::PodUsage,
+    Withheld, figure::Figure, pressure::Stall, rules::MemoryAndSwap, usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
 use proptest::prelude::*;

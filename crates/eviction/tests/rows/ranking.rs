@@ -5,14 +5,9 @@ use crate::node::{
     processes, ranked, ranking, requesting, requests, terminating,
 };
 use evictd_eviction::{
-    Housekeeper, Rules, Signal, StarvedResource, Usage,
-    decision::{Excess, RankedPod, Spared, Unreachable},
-    departures::{Ending, Event},
-    figure::Figure,
-    rank::DiskParts,
-    rules::{FilesystemLayout, PidRank},
-    usage::{Extent, FsUsage, PodUsage},
-    why,
+    Excess, Housekeeper, RankedPod, Rules, Signal, Spared, StarvedResource, Unreachable, Usage,
+    departures::Ending, departures::Event, figure::Figure, rank::DiskParts,
+    rules::FilesystemLayout, rules::PidRank, usage::Extent, usage::FsUsage, usage::PodUsage, why,
 };
 use evictd_pod::{Pod, Quantity};
 use jiff::SignedDuration;

@@ -4,11 +4,8 @@ use crate::node::{
     MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, memory, priority, seen, soft,
 };
 use evictd_eviction::{
-    Answer, NodeCondition, Reclaim, Rules, Signal, SignalMap, Step, UsageNeed,
-    decision::Withheld,
-    reclaim::{Gain, Outlook},
-    rules::{FilesystemLayout, RuntimeFiles},
-    simulation,
+    Answer, NodeCondition, Reclaim, Rules, Signal, SignalMap, Step, UsageNeed, Withheld,
+    reclaim::Gain, reclaim::Outlook, rules::FilesystemLayout, rules::RuntimeFiles, simulation,
 };
 use evictd_pod::Pod;
 use serde_json::json;

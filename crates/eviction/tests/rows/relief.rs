@@ -3,11 +3,8 @@
 use crate::node::{MI, Node, at, dies, disk, evictd, files, gone, hard, kubelet, memory};
 use crate::node::{pod, priority, processes, requesting};
 use evictd_eviction::{
-    Rules, Signal, Threshold,
-    decision::Withheld,
-    departures::{Event, PodState, RemainingUsage},
-    figure::Figure,
-    usage::PodUsage,
+    Rules, Signal, Threshold, Withheld, departures::Event, departures::PodState,
+    departures::RemainingUsage, figure::Figure, usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! What a pod is judged by while its requests are resized, and where only a part of them is set at pod level.
 
 use crate::node::*;
-use evictd_eviction::{Rules, Signal, decision::Excess, rules::PodRequests, why};
+use evictd_eviction::{Excess, Rules, Signal, rules::PodRequests, why};
 use evictd_pod::Pod;
 use serde_json::{Value, json};
 

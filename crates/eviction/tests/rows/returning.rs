@@ -3,7 +3,7 @@
 use crate::node::{
     MI, Node, at, evictd, hard, kubelet, memory, of_daemon_set, pod_with, priority, ranked, ranking,
 };
-use evictd_eviction::{NodeCondition, Owner, Rules, Signal, returning::Backoff, why::DecidingKey};
+use evictd_eviction::{Backoff, NodeCondition, Owner, Rules, Signal, why::DecidingKey};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::json;

@@ -2,12 +2,8 @@
 
 use crate::node::{GI, MI, Node, at, evictd, maps, memory, pod, priority, requesting};
 use evictd_eviction::{
-    Answer, Decision, NodeCondition, Observation, Observations, Rules, Signal, Step,
-    decision::Withheld,
-    figure::Figure,
-    pressure::Stall,
-    stalls::{GroupStall, Stalls},
-    usage::PodUsage,
+    Answer, Decision, NodeCondition, Observation, Observations, Rules, Signal, Step, Withheld,
+    figure::Figure, pressure::Stall, stalls::GroupStall, stalls::Stalls, usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
 use serde_json::json;

@@ -4,11 +4,8 @@ use crate::node::{
     GI, MI, at, disk, files, hard, maps, memory, pod, priority, processes, requests,
 };
 use evictd_eviction::{
-    Observation, Threshold,
-    decision::ActingThreshold,
-    figure::Figure,
-    message::eviction_message,
-    usage::{ContainerUsage, FsUsage, PodUsage},
+    ActingThreshold, Observation, Threshold, figure::Figure, message::eviction_message,
+    usage::ContainerUsage, usage::FsUsage, usage::PodUsage,
 };
 use evictd_pod::Pod;
 use serde_json::json;

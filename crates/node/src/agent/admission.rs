@@ -12,12 +12,8 @@ use crate::{
     pods::{LocalPod, PodCache, PodSet, Rejection},
 };
 use evictd_eviction::{
-    ConditionMap, Housekeeper, NodeCondition, Observations,
-    admission::{self, Answer},
-    critical,
-    decision::Spared,
-    fit,
-    rules::own_grace_period_seconds,
+    ConditionMap, Housekeeper, NodeCondition, Observations, Spared, admission, admission::Answer,
+    critical, fit, rules::own_grace_period_seconds,
 };
 use evictd_pod::{Node, Pod};
 use jiff::Timestamp;

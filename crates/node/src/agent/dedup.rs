@@ -1,10 +1,7 @@
 //! Avoids repeated messages: a state that lasts, such as "every pod is spared", is published once.
 
 use crate::pods::LocalPod;
-use evictd_eviction::{
-    Cause, Decision, Housekeeper, Signal, SignalMap,
-    decision::{Shares, Withheld},
-};
+use evictd_eviction::{Cause, Decision, Housekeeper, Shares, Signal, SignalMap, Withheld};
 use evictd_pod::Quantity;
 use jiff::Timestamp;
 use std::collections::BTreeMap;

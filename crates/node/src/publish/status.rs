@@ -9,8 +9,8 @@ use crate::server::state::{
     ReturningOwner, Shared, SignalStatus, Status, ThresholdStatus,
 };
 use evictd_eviction::{
-    NodeCondition, Observation, Returned, Signal, Threshold, decision::PassedOver,
-    departures::Departure, record::Record,
+    NodeCondition, Observation, PassedOver, Returned, Signal, Threshold, departures::Departure,
+    record::Record,
 };
 use evictd_kernel::cgroup::Hierarchies;
 use evictd_kernel::signals::SignalState;

@@ -7,8 +7,8 @@ use crate::{
     reclaim::{Answer, Places, Runtime},
 };
 use evictd_eviction::{
-    decision::Withheld,
-    reclaim::{Container, Image, Inventory, Removal, Size},
+    Withheld, reclaim::Container, reclaim::Image, reclaim::Inventory, reclaim::Removal,
+    reclaim::Size,
 };
 use evictd_testkit::testing::with_tmpfs;
 use jiff::Timestamp;
