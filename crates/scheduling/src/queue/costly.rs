@@ -2,7 +2,7 @@
 //! namespaces are served in turn, one pod at a time. Each turn must be paid for by attempts of other pods at the same cost, unless
 //! no other pod waits. So a namespace with many costly pods delays the others by one attempt at a time.
 
-use super::pools::Turn;
+use super::entry::Turn;
 use super::{Pool, Queue, QueueingHints};
 use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,15 @@
 //! The queue state of one pod, and its backoff.
+use std::cmp::Reverse;
+use std::sync::Arc;
+
 use evictd_pod::wire::Time;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Pool, Settings};
 use crate::plugins::{PluginName, PluginSet};
+
+/// The order of the active queue: by priority descending, then by time, then by UID, so that the order is total (S5-005).
+pub(super) type Turn = (Reverse<i32>, Time, Arc<str>);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {

@@ -3,16 +3,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use evictd_pod::wire::Time;
 use hashbrown::HashMap;
 
 use super::costly::CostlyPods;
-use super::entry::Entry;
+use super::entry::{Entry, Turn};
 use super::{Pool, Settings};
 use crate::plugins::{PluginName, PluginSet};
-
-/// The order of the active queue: by priority descending, then by time, then by UID, so that the order is total (S5-005).
-pub(super) type Turn = (Reverse<i32>, Time, Arc<str>);
 
 /// From where the next pod comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
