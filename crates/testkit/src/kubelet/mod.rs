@@ -142,8 +142,8 @@ impl Kubelet {
         self.reflector.set(Some(Away::Until(end)));
     }
 
-    /// It sees no change and overwrites the writes of others with its own state, as a kubelet whose watch has
-    /// not come back yet after its API server was started again; with `false` it lists anew, within a tick.
+    /// It sees no change and overwrites the writes of others with its own state. A kubelet does so whose watch has not
+    /// come back yet after a restart of the API server. With `false` it lists anew, within a tick.
     pub fn deafen(&self, deaf: bool) {
         self.reflector.set(deaf.then_some(Away::UntilReset));
     }
