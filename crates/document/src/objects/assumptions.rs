@@ -12,7 +12,7 @@ pub struct Assumptions(Vec<Assumption>);
 
 #[derive(Debug, Clone)]
 struct Assumption {
-    assumption: Cow<'static, str>,
+    text: Cow<'static, str>,
     count: usize,
     named: Vec<String>,
 }
@@ -38,11 +38,11 @@ impl Assumptions {
 
     fn get_or_insert(&mut self, assumption: Cow<'static, str>) -> &mut Assumption {
         let mut known = self.0.iter();
-        let known = known.position(|known| known.assumption == assumption);
+        let known = known.position(|known| known.text == assumption);
         let index = known.unwrap_or(self.0.len());
         if known.is_none() {
             self.0.push(Assumption {
-                assumption,
+                text: assumption,
                 count: 0,
                 named: Vec::new(),
             });
@@ -59,7 +59,7 @@ impl Assumptions {
 impl fmt::Display for Assumption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let more = self.count - self.named.len();
-        f.write_str(&self.assumption)?;
+        f.write_str(&self.text)?;
         if !self.named.is_empty() {
             write!(f, ": {}", self.named.join(", "))?;
         }

@@ -114,7 +114,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "FILE")]
     pub(super) write_config_to: Option<PathBuf>,
     #[command(flatten)]
-    ignored_flags: IgnoredFlags,
+    ignored: IgnoredFlags,
 }
 
 fn with_underscores(arg: Arg) -> Arg {
@@ -231,7 +231,7 @@ impl Flags {
         ];
         let beside = beside.into_iter().filter(|(_, given)| file && *given);
         let beside = beside.map(|(flag, _)| format!("{flag} is ignored beside --config"));
-        let more = self.ignored_flags.warning();
+        let more = self.ignored.warning();
         gates::warnings(&self.feature_gates)
             .chain(beside)
             .chain(more)

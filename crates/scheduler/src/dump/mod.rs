@@ -85,8 +85,8 @@ pub fn load<R: Read>(
         names.push(source.name.clone());
         loader.read(source).map_err(ObjectsError::from)?;
     }
-    let loaded = loader.finish()?;
-    builder.finish(loaded, &names.join(", "))
+    let read = loader.finish()?;
+    builder.finish(read, &names.join(", "))
 }
 
 /// Adds objects to a cluster.

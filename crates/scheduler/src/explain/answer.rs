@@ -161,13 +161,13 @@ impl Answer {
                 let scores = [raw, normalized, normalized * plugin.weight];
                 (plugin.name.clone(), scores)
             });
-            let scored = Scored {
+            let node_scores = Scored {
                 total: *total,
                 plugins: plugins.collect(),
             };
             // Negative, so that the highest total comes first and equal ones are sorted by name.
             order.push((-total, name.clone()));
-            self.scores.insert(name, scored);
+            self.scores.insert(name, node_scores);
         }
         order.sort();
         let mut names = order.into_iter().map(|(_, name)| name);

@@ -97,7 +97,7 @@ impl Batch {
             Ok(turns) => self.cache.set_turns(turns),
             // Without them only the order among jobs that have waited long is lost.
             Err(error) => {
-                warn!("reservations begin anew: the lease's annotation {RESERVATIONS}: {error}")
+                warn!("reservations begin anew: the lease's annotation {RESERVATIONS}: {error}");
             }
         }
     }

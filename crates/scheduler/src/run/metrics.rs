@@ -176,6 +176,7 @@ impl StabilityLevel {
 }
 
 /// The options of a metric, as in `k8s.io/component-base/metrics`.
+#[derive(Clone, Copy)]
 struct Opts<'a> {
     name: &'a str,
     stability_level: StabilityLevel,

@@ -41,7 +41,7 @@ impl WhatIf {
         for source in clusters {
             loader.read(source).map_err(ObjectsError::from)?;
         }
-        let loaded = loader.finish()?;
+        let known = loader.finish()?;
         let names = names.join(", ");
         check_nodes(&cluster, without, names)?;
         let mut drain = Drain {
@@ -50,13 +50,15 @@ impl WhatIf {
             pending: Vec::new(),
             lost: Vec::new(),
         };
-        cluster.into_iter().for_each(|object| drain.take(object));
+        for object in cluster {
+            drain.take(object);
+        }
         let mut created = Vec::new();
-        let mut loader = Loader::of_manifests(&mut created, loaded);
+        let mut loader = Loader::of_manifests(&mut created, known);
         for source in manifests {
             loader.read(source).map_err(ObjectsError::from)?;
         }
-        let loaded = loader.finish()?;
+        let known = loader.finish()?;
         let Drain {
             mut objects,
             mut pending,
@@ -69,12 +71,12 @@ impl WhatIf {
                 object => objects.push(object),
             }
         }
-        let mut assumptions = loaded.assumptions;
+        let mut assumptions = known.assumptions;
         for pod in lost {
             let assumption = "pods without a controller are not created again elsewhere";
             assumptions.add(assumption, || pod);
         }
-        for (kind, count) in loaded.ignored {
+        for (kind, count) in known.ignored {
             let assumption = "objects of kinds that no simulation needs are ignored";
             assumptions.add(assumption, || format!("{count} {kind}"));
         }

@@ -174,7 +174,7 @@ pub(super) async fn prioritize(
     Ok(scores.collect())
 }
 
-/// ProcessPreemption. Returns the victims that the extender agrees to.
+/// `ProcessPreemption`. Returns the victims that the extender agrees to.
 pub(super) async fn preempt(
     extender: &HttpExtender,
     pod: Value,

@@ -28,7 +28,7 @@ const MAX_IN_FLIGHT: usize = 256;
 /// The extenders of a configuration. Clones share the requests under way.
 #[derive(Clone)]
 pub(crate) struct Extenders {
-    extenders: Arc<[HttpExtender]>,
+    all: Arc<[HttpExtender]>,
     api: Option<Actions>,
     nodes: Option<Nodes>,
     in_flight: Arc<AtomicUsize>,
@@ -51,7 +51,7 @@ impl Extenders {
     pub(crate) fn none() -> (Self, ExtenderResponses) {
         let (responses, received) = mpsc::unbounded_channel();
         let none = Self {
-            extenders: Arc::from([]),
+            all: Arc::from([]),
             api: None,
             nodes: None,
             in_flight: Arc::default(),
@@ -89,7 +89,7 @@ impl Extenders {
             gets_nodes && !extender.node_cache_capable
         });
         let extenders = Self {
-            extenders: extenders.into(),
+            all: extenders.into(),
             api: Some(access.actions()?),
             nodes: needs_nodes.then(|| Nodes::follow(access, watches)),
             ..none
@@ -104,13 +104,13 @@ impl Extenders {
 
     /// `nodeCacheCapable`: the extender keeps the cluster itself, and gets names and UIDs alone.
     pub(crate) fn is_node_cache_capable(&self, extender: usize) -> bool {
-        let extender = self.extenders.get(extender);
+        let extender = self.all.get(extender);
         extender.is_some_and(|extender| extender.config.node_cache_capable)
     }
 
     /// The extender that binds the pod in place of the scheduler.
     pub(crate) fn binder(&self, pod: &wire::Pod) -> Option<Binder> {
-        let mut extenders = self.extenders.iter();
+        let mut extenders = self.all.iter();
         let binder = extenders.find(|extender| {
             !extender.config.bind_verb.is_empty() && is_interested(&extender.config, pod)
         });
@@ -145,7 +145,7 @@ impl Extenders {
         let extenders = self.clone();
         self.spawn(key, async move {
             let accepted = async {
-                let http = extenders.extenders.get(extender);
+                let http = extenders.all.get(extender);
                 let http = http.ok_or("it is not known any more")?;
                 let pod = extenders.whole_pod(&pod).await?;
                 preempt(http, pod, victims, &candidates).await
@@ -193,7 +193,7 @@ impl Extenders {
         nodes: Vec<Arc<str>>,
     ) -> Result<NodesResponse, String> {
         let whole = self.whole_pod(pod).await?;
-        let extenders = self.extenders.iter();
+        let extenders = self.all.iter();
         let extenders: Vec<&HttpExtender> = extenders
             .filter(|extender| is_interested(&extender.config, pod))
             .collect();

@@ -1,4 +1,4 @@
-//! PreBind and Unreserve of resource claims.
+//! `PreBind` and Unreserve of resource claims.
 //!
 //! A claim first gets the finalizer that prevents its deletion while it has devices. Then it gets the devices, and the pod that
 //! may use them. The resource version is a precondition of every write, so that devices of another pod are never overwritten.

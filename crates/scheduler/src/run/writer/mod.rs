@@ -137,7 +137,7 @@ impl From<Busy> for Failure {
 /// The parts of a binding beside pod and node.
 #[derive(Default)]
 pub(crate) struct BindOptions {
-    /// The changes of the pod's claims in PreBind.
+    /// The changes of the pod's claims in `PreBind`.
     pub(crate) pre_bind: PreBindPlan,
     /// An extender that binds the pod.
     pub(crate) binder: Option<Binder>,
@@ -291,7 +291,7 @@ impl Writer {
 }
 
 impl Shared {
-    /// PreBind and Bind. If one of them fails, the changes of the pod's claims are undone.
+    /// `PreBind` and Bind. If one of them fails, the changes of the pod's claims are undone.
     async fn bind(&self, pod: &PodRef, node: &str, options: BindOptions) -> Result<(), Failure> {
         let mut ready = self.pre_bind(pod, node, &options.pre_bind).await;
         if let Some(barrier) = &options.gang_barrier {

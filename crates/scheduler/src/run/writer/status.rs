@@ -32,6 +32,10 @@ pub(crate) struct StatusPatch {
     /// Pods that wait for the same reason share it.
     pub(crate) condition: Option<Arc<Condition>>,
     /// `status.nominatedNodeName`. `Some(None)` clears it.
+    #[allow(
+        clippy::option_option,
+        reason = "absent, cleared and set are three patches"
+    )]
     pub(crate) nominated_node: Option<Option<String>>,
 }
 

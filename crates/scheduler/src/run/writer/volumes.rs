@@ -1,4 +1,4 @@
-//! PreBind of volumes (S5-094). An existing volume is bound to its claim. A claim without one gets the selected node, for which
+//! `PreBind` of volumes (S5-094). An existing volume is bound to its claim. A claim without one gets the selected node, for which
 //! its provisioner creates a volume. Then the binding waits until all claims are bound.
 
 use super::PodRef;

@@ -46,7 +46,7 @@ async fn gang_that_waits(timeout: SignedDuration) -> Running {
     let plugin: Arc<dyn Plugin> = Arc::new(FeederOn(timeout));
     let nodes = [("one", "4")];
     let running = Running::with(&nodes, |framework| {
-        framework.permits.push(Arc::clone(&plugin))
+        framework.permits.push(Arc::clone(&plugin));
     })
     .await;
     running.admin.create(group("train", 2, 0)).unwrap();
