@@ -189,11 +189,7 @@ impl Cluster {
         }
         // Its labels or taints differ now, and filters of every pod may depend on them.
         self.changes.all();
-        new.pods = std::mem::take(&mut old.pods);
-        new.requested = old.requested;
-        new.requested_scalars = std::mem::take(&mut old.requested_scalars);
-        new.scored = old.scored;
-        new.volumes = old.volumes;
+        new.take_pods(old);
         let old = std::mem::replace(old, new);
         self.topologies.put(id, &self.nodes[id.index()].labels);
         self.release_node(&old);

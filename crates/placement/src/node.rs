@@ -74,6 +74,35 @@ impl Node {
             && self.images == other.images
     }
 
+    /// Takes over the pods of the same node as it was before, with the sums over them.
+    pub(crate) fn take_pods(&mut self, before: &mut Self) {
+        // All fields are named, so that a new one cannot be forgotten here.
+        let Self {
+            name: _,
+            labels: _,
+            unschedulable: _,
+            taints: _,
+            features: _,
+            allocatable: _,
+            allowed_pods: _,
+            requested,
+            requested_scalars,
+            scored,
+            volumes,
+            unknown_pods,
+            pressure: _,
+            images: _,
+            pods,
+            held: _,
+        } = before;
+        self.requested = *requested;
+        self.requested_scalars = std::mem::take(requested_scalars);
+        self.scored = *scored;
+        self.volumes = *volumes;
+        self.unknown_pods = *unknown_pods;
+        self.pods = std::mem::take(pods);
+    }
+
     /// The index in [`Node::pods`] from which all pods are below a priority.
     pub fn first_below(&self, priority: i32) -> usize {
         // Binary search would wait for memory at each step. A scan prefetches pods that the caller reads next anyway.

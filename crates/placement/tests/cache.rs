@@ -123,9 +123,14 @@ fn metadata(of: &Value) -> wire::Metadata {
 fn put(cluster: &mut Cluster, (kind, number): Object, form: u8) {
     match kind {
         Kind::Node => cluster.update_node(&from_value(node(number, form)).unwrap()),
-        Kind::Pod => cluster
-            .add_pod(from_value(pod(number, form)).unwrap())
-            .unwrap(),
+        Kind::Pod => {
+            let mut pod: wire::Pod = from_value(pod(number, form)).unwrap();
+            // The requests of such a pod are not known, and its node takes no other.
+            if form == 6 {
+                pod.spec.unreadable = Some("is too long".into());
+            }
+            cluster.add_pod(pod).unwrap();
+        }
         Kind::Namespace => cluster.add_namespace(&from_value(namespace(number, form)).unwrap()),
         Kind::Claim => cluster
             .add_claim(&from_value(storage(kind, number, form)).unwrap())
@@ -209,7 +214,10 @@ fn seen(cluster: &mut Cluster) -> (Sizes, BTreeMap<String, Vec<String>>) {
             .or_default();
         let gpus = cluster.symbols().get("example.com/gpu");
         let gpus = gpus.map_or(0, |gpu| node.requested_scalars.get(gpu));
-        lines.push(format!("{} {gpus}", node.requested.cpu));
+        lines.push(format!(
+            "{} {gpus} {}",
+            node.requested.cpu, node.unknown_pods
+        ));
         lines.extend(node.pods.iter().map(|pod| shown(cluster, pod)));
     }
     let lost = cluster
@@ -398,6 +406,25 @@ proptest! {
         }
         prop_assert_eq!(cluster.sizes(), Cluster::new().sizes(), "nothing is left of what was removed");
     }
+}
+
+#[test]
+fn a_node_that_changes_goes_on_taking_no_pod_beside_one_of_unknown_requests() {
+    let mut cluster = Cluster::new();
+    put(&mut cluster, (Kind::Node, 0), 0);
+    let mut unreadable: wire::Pod = from_value(pod(0, 0)).unwrap();
+    unreadable.spec.node_name = "node-0".to_owned();
+    unreadable.spec.unreadable = Some("is too long".into());
+    cluster.add_pod(unreadable).unwrap();
+    let waiting = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c"}]}});
+    let fits = |cluster: &mut Cluster| {
+        let pod = cluster.pod(from_value(waiting.clone()).unwrap()).unwrap();
+        let id = cluster.find_node("node-0").unwrap();
+        Checks::new(cluster, &pod).fits(id).is_ok()
+    };
+    assert!(!fits(&mut cluster));
+    put(&mut cluster, (Kind::Node, 0), 3);
+    assert!(!fits(&mut cluster));
 }
 
 #[test]
