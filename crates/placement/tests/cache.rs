@@ -409,25 +409,6 @@ proptest! {
 }
 
 #[test]
-fn a_node_that_changes_goes_on_taking_no_pod_beside_one_of_unknown_requests() {
-    let mut cluster = Cluster::new();
-    put(&mut cluster, (Kind::Node, 0), 0);
-    let mut unreadable: wire::Pod = from_value(pod(0, 0)).unwrap();
-    unreadable.spec.node_name = "node-0".to_owned();
-    unreadable.spec.unreadable = Some("is too long".into());
-    cluster.add_pod(unreadable).unwrap();
-    let waiting = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c"}]}});
-    let fits = |cluster: &mut Cluster| {
-        let pod = cluster.pod(from_value(waiting.clone()).unwrap()).unwrap();
-        let id = cluster.find_node("node-0").unwrap();
-        Checks::new(cluster, &pod).fits(id).is_ok()
-    };
-    assert!(!fits(&mut cluster));
-    put(&mut cluster, (Kind::Node, 0), 3);
-    assert!(!fits(&mut cluster));
-}
-
-#[test]
 fn an_invalid_object_changes_nothing() {
     let mut cluster = Cluster::new();
     put(&mut cluster, (Kind::Node, 1), 0);

@@ -143,10 +143,11 @@ async fn s5_064_a_pod_is_bound_and_runs() {
     let runs = |pod: &Value| pod["status"]["phase"] == "Running";
     scheduled.suite.sees("first", runs).await;
     let note = scheduled.event("first", "Scheduled").await;
-    let (namespace, node) = (&scheduled.suite.namespace, scheduled.suite.ground.node());
+    let suite = &scheduled.suite;
+    let (namespace, target) = (&suite.namespace, suite.ground.node());
     assert_eq!(
         note,
-        format!("Successfully assigned {namespace}/first to {node}")
+        format!("Successfully assigned {namespace}/first to {target}")
     );
 }
 

@@ -5,6 +5,7 @@ use super::budget::Budget;
 use super::outline::Scanner;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::thread;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
@@ -119,8 +120,7 @@ struct Long<T> {
     problem: Option<String>,
 }
 
-/// A thread that parses the parts sent to it. It is not one of the runtime's threads for blocking calls, because all of those
-/// may hang in a runtime of containers or on a disk. The turn bounds the parsers of a program to one.
+/// A thread that parses the parts sent to it. The turn bounds the parsers of a program to one.
 #[derive(Debug)]
 struct Parser<T> {
     parts: mpsc::Sender<Vec<u8>>,
@@ -131,14 +131,11 @@ impl<T: DeserializeOwned + Send + 'static> Parser<T> {
     fn start(turn: Option<OwnedSemaphorePermit>) -> io::Result<Self> {
         let (parts, received) = mpsc::channel(WAITING);
         let (done, parsed) = oneshot::channel();
-        let thread = thread::Builder::new().name("parse".to_owned());
-        thread.spawn(move || {
-            let parsed = parse(received);
-            // The next object may begin before this one is taken.
-            drop(turn);
+        on_parsing_thread(Box::new(move || {
             // The watch may have ended meanwhile.
-            let _ = done.send(parsed);
-        })?;
+            let _ = done.send(parse(received));
+            turn
+        }))?;
         Ok(Self { parts, parsed })
     }
 }
@@ -200,6 +197,44 @@ impl<T: DeserializeOwned + Send + 'static> Long<T> {
     }
 }
 
+/// The parsing of one object. It returns the turn, so that the next object finds the thread idle.
+type Job = Box<dyn FnOnce() -> Option<OwnedSemaphorePermit> + Send>;
+
+/// Threads that have parsed an object and wait for the next one. Allocators keep the memory of a thread that has ended, so a
+/// new thread for each object would take more and more.
+static IDLE: Mutex<Vec<std_mpsc::Sender<Job>>> = Mutex::new(Vec::new());
+
+fn idle_threads() -> MutexGuard<'static, Vec<std_mpsc::Sender<Job>>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a job on a thread of its own. It is not one of the runtime's threads for blocking calls, because all of those may
+/// hang in a runtime of containers or on a disk.
+fn on_parsing_thread(mut job: Job) -> io::Result<()> {
+    loop {
+        let idle = idle_threads().pop();
+        let Some(thread) = idle else {
+            break;
+        };
+        match thread.send(job) {
+            Ok(()) => return Ok(()),
+            Err(ended) => job = ended.0,
+        }
+    }
+    let (sender, jobs) = std_mpsc::channel::<Job>();
+    let thread = thread::Builder::new().name("parse".to_owned());
+    thread.spawn(move || {
+        let mut next = Some(job);
+        while let Some(job) = next {
+            let turn = job();
+            idle_threads().push(sender.clone());
+            drop(turn);
+            next = jobs.recv().ok();
+        }
+    })?;
+    Ok(())
+}
+
 fn parse<T: DeserializeOwned>(coming: mpsc::Receiver<Vec<u8>>) -> serde_json::Result<T> {
     let parts = Parts {
         coming,
@@ -239,7 +274,6 @@ impl Read for Parts {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use std::sync::mpsc as std_mpsc;
     use std::time::Duration;
     use tokio::runtime::Builder;
     use tokio::time::timeout;

@@ -500,12 +500,11 @@ impl KindVisitor for Explain<'_> {
                 message: "is not UTF-8 text".to_owned(),
             }];
         };
-        let mut mistakes = match found.value {
-            Some(value) => mistakes_in_value::<T>(value, &position, found.place, error),
-            None => {
-                let start = place.unwrap_or(Place::START);
-                mistakes_of::<T>(text, start, &position, error)
-            }
+        let mut mistakes = if let Some(value) = found.value {
+            mistakes_in_value::<T>(value, &position, found.place, error)
+        } else {
+            let start = place.unwrap_or(Place::START);
+            mistakes_of::<T>(text, start, &position, error)
         };
         for mistake in &mut mistakes {
             mistake.object = format!("{} {}", found.kind, mistake.object);

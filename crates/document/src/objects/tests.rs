@@ -17,8 +17,8 @@ fn cluster(texts: &[&str]) -> Result<(Vec<String>, Loaded), String> {
         let read = loader.read(source(&format!("file{index}"), text));
         read.map_err(|error| error.to_string())?;
     }
-    let loaded = loader.finish().map_err(|error| error.to_string())?;
-    Ok((objects.iter().map(Object::to_string).collect(), loaded))
+    let rest = loader.finish().map_err(|error| error.to_string())?;
+    Ok((objects.iter().map(Object::to_string).collect(), rest))
 }
 
 fn titles(texts: &[&str]) -> Vec<String> {
@@ -109,15 +109,15 @@ fn pods_are_completed_from_objects_that_follow_them() {
 
 /// The titles of the objects that manifests add to a cluster, and the assumptions.
 fn manifests(there: &Value, coming: &[&str]) -> (Vec<String>, Vec<String>) {
-    let (_, loaded) = cluster(&[&there.to_string()]).unwrap();
+    let (_, there) = cluster(&[&there.to_string()]).unwrap();
     let mut objects: Vec<Object> = Vec::new();
-    let mut loader = Loader::of_manifests(&mut objects, loaded);
+    let mut loader = Loader::of_manifests(&mut objects, there);
     for text in coming {
         loader.read(source("chart", text)).unwrap();
     }
-    let loaded = loader.finish().unwrap();
+    let rest = loader.finish().unwrap();
     let titles = objects.iter().map(Object::to_string).collect();
-    (titles, loaded.assumptions.lines())
+    (titles, rest.assumptions.lines())
 }
 
 #[test]

@@ -100,8 +100,8 @@ pub(super) fn is_harmless(last: &Observations, signal: Signal) -> bool {
 }
 
 /// The pods whose end gives back a noticeable part of the node's memory.
-fn holds_enough(last: &Observations, ranked: &[RankedPod]) -> Candidates {
-    let memory = last.get(Signal::MemoryAvailable);
+fn holds_enough(seen: &Observations, ranked: &[RankedPod]) -> Candidates {
+    let memory = seen.get(Signal::MemoryAvailable);
     let least = memory.map_or(0, |memory| memory.capacity / LEAST);
     let least = Quantity::bytes(least.max(1));
     let mut may_go = ranked.iter().filter(|pod| pod.spared.is_none()).peekable();

@@ -11,7 +11,7 @@ fn admission(objects: &[Value]) -> Admission {
     admission
 }
 
-fn admit(objects: &[Value], spec: Value) -> Result<Admitted, Refusal> {
+fn admit(objects: &[Value], spec: &Value) -> Result<Admitted, Refusal> {
     let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
     admission(objects).admit(PodManifest::from_value(&pod).unwrap())
 }
@@ -56,7 +56,7 @@ fn the_lowest_global_default_gives_pods_without_a_class_their_priority() {
             &json!({"globalDefault": true, "preemptionPolicy": "Never"}),
         ),
     ];
-    let admitted = admit(&objects, cpu("1")).unwrap();
+    let admitted = admit(&objects, &cpu("1")).unwrap();
     let spec = &admitted.pod.spec;
     assert_eq!(spec.priority, Some(500));
     assert_eq!(spec.priority_class_name, "normal");
@@ -70,17 +70,17 @@ fn the_lowest_global_default_gives_pods_without_a_class_their_priority() {
 #[test]
 fn a_class_gives_its_value_and_its_preemption_policy() {
     let never = priority_class("vip", 1000, &json!({"preemptionPolicy": "Never"}));
-    let admitted = admit(&[never], json!({"priorityClassName": "vip"})).unwrap();
+    let admitted = admit(&[never], &json!({"priorityClassName": "vip"})).unwrap();
     assert_eq!(admitted.pod.spec.priority, Some(1000));
     assert_eq!(admitted.pod.spec.preemption_policy, "Never");
-    let system = admit(&[], json!({"priorityClassName": "system-node-critical"})).unwrap();
+    let system = admit(&[], &json!({"priorityClassName": "system-node-critical"})).unwrap();
     assert_eq!(system.pod.spec.priority, Some(2_000_001_000));
 }
 
 #[test]
 fn an_unknown_priority_class_is_refused_with_those_that_are_known() {
     let class = priority_class("vip", 1000, &json!({}));
-    let refusal = admit(&[class], json!({"priorityClassName": "vpi"})).unwrap_err();
+    let refusal = admit(&[class], &json!({"priorityClassName": "vpi"})).unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "shop/web: spec.priorityClassName: \"vpi\" is not in the input; known are \
@@ -94,7 +94,7 @@ fn a_runtime_class_adds_overhead_node_labels_and_tolerations() {
         "overhead": {"podFixed": {"cpu": "1", "memory": "120Mi"}},
         "scheduling": {"nodeSelector": {"kata": "yes"}, "tolerations": [{"key": "kata", "operator": "Exists"}]}});
     let spec = json!({"runtimeClassName": "kata", "nodeSelector": {"disk": "ssd"}});
-    let admitted = admit(&[class], spec).unwrap();
+    let admitted = admit(&[class], &spec).unwrap();
     let spec = &admitted.pod.spec;
     assert_eq!(amounts(&spec.overhead), "cpu=1, memory=120Mi");
     assert_eq!(spec.node_selector.get("kata"), Some("yes"));
@@ -114,13 +114,13 @@ fn a_pod_that_contradicts_its_runtime_class_is_refused() {
     let class = json!({"kind": "RuntimeClass", "metadata": {"name": "kata"},
         "overhead": {"podFixed": {"cpu": "1"}}, "scheduling": {"nodeSelector": {"kata": "yes"}}});
     let other_overhead = json!({"runtimeClassName": "kata", "overhead": {"cpu": "2"}});
-    let refusal = admit(std::slice::from_ref(&class), other_overhead).unwrap_err();
+    let refusal = admit(std::slice::from_ref(&class), &other_overhead).unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "shop/web: spec.overhead: is cpu=2, but RuntimeClass kata has cpu=1"
     );
     let other_nodes = json!({"runtimeClassName": "kata", "nodeSelector": {"kata": "no"}});
-    let refusal = admit(&[class], other_nodes).unwrap_err();
+    let refusal = admit(&[class], &other_nodes).unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "shop/web: spec.nodeSelector: kata=no, but RuntimeClass kata runs on nodes with kata=yes"
@@ -129,7 +129,7 @@ fn a_pod_that_contradicts_its_runtime_class_is_refused() {
 
 #[test]
 fn a_runtime_class_outside_the_input_is_said_to_be_unknown() {
-    let admitted = admit(&[], json!({"runtimeClassName": "kata"})).unwrap();
+    let admitted = admit(&[], &json!({"runtimeClassName": "kata"})).unwrap();
     assert_eq!(
         admitted.notes,
         ["RuntimeClass kata is not in the input; its overhead and its nodes are not known"]
@@ -146,7 +146,7 @@ fn a_limit_range_sets_missing_requests_and_keeps_given_ones() {
     let spec = json!({"containers": [
         {"name": "a"}, {"name": "b", "resources": {"requests": {"cpu": "1"}}},
     ], "initContainers": [{"name": "i"}]});
-    let admitted = admit(&[range], spec).unwrap();
+    let admitted = admit(&[range], &spec).unwrap();
     let spec = &admitted.pod.spec;
     let request =
         |container: &wire::Container| container.resources.requests.get("cpu").unwrap().value();
@@ -165,12 +165,12 @@ fn a_limit_range_sets_missing_requests_and_keeps_given_ones() {
 fn a_maximum_is_the_default_of_its_namespace_and_that_of_another_is_not_asked() {
     let range = limit_range(&json!({"type": "Container", "max": {"cpu": "2"}}));
     let spec = json!({"containers": [{"name": "a"}]});
-    let admitted = admit(std::slice::from_ref(&range), spec.clone()).unwrap();
+    let admitted = admit(std::slice::from_ref(&range), &spec).unwrap();
     let requests = &admitted.pod.spec.containers[0].resources.requests;
     assert_eq!(amounts(requests), "cpu=2");
     let mut elsewhere = range;
     elsewhere["metadata"]["namespace"] = json!("other");
-    let admitted = admit(&[elsewhere], spec).unwrap();
+    let admitted = admit(&[elsewhere], &spec).unwrap();
     assert!(
         admitted.pod.spec.containers[0]
             .resources
@@ -205,18 +205,18 @@ fn amounts_outside_the_bounds_of_a_namespace_are_refused() {
     };
     for (item, message) in table {
         let spec = json!({"containers": [container("a"), container("b")]});
-        let refusal = admit(&[limit_range(&item)], spec).unwrap_err();
+        let refusal = admit(&[limit_range(&item)], &spec).unwrap_err();
         assert!(refusal.message.contains(message), "{item}: {refusal}");
     }
     let fits = limit_range(
         &json!({"type": "Container", "max": {"cpu": "2"}, "maxLimitRequestRatio": {"memory": "2"}}),
     );
-    admit(&[fits], json!({"containers": [container("a")]})).unwrap();
+    admit(&[fits], &json!({"containers": [container("a")]})).unwrap();
 }
 
 #[test]
 fn pods_tolerate_a_lost_node_for_five_minutes_unless_they_say_otherwise() {
-    let admitted = admit(&[], cpu("1")).unwrap();
+    let admitted = admit(&[], &cpu("1")).unwrap();
     let seconds: Vec<_> = admitted
         .pod
         .spec
@@ -226,7 +226,7 @@ fn pods_tolerate_a_lost_node_for_five_minutes_unless_they_say_otherwise() {
         .collect();
     assert_eq!(seconds, [Some(300), Some(300)]);
     let all = json!({"tolerations": [{"operator": "Exists"}]});
-    assert_eq!(admit(&[], all).unwrap().pod.spec.tolerations.len(), 1);
+    assert_eq!(admit(&[], &all).unwrap().pod.spec.tolerations.len(), 1);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn an_ephemeral_volume_gets_a_claim_of_the_newest_default_class() {
     ];
     let spec = json!({"volumes": [{"name": "tmp", "ephemeral": {"volumeClaimTemplate": {
         "metadata": {"labels": {"a": "b"}}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}}}]});
-    let admitted = admit(&objects, spec).unwrap();
+    let admitted = admit(&objects, &spec).unwrap();
     let [claim] = admitted.volume_claims.as_slice() else {
         panic!()
     };
@@ -275,7 +275,7 @@ fn a_claim_on_devices_is_made_from_its_template_once() {
         {"name": "shared", "resourceClaimName": "other"},
         {"name": "missing", "resourceClaimTemplateName": "none"},
     ]});
-    let admitted = admit(std::slice::from_ref(&template), spec).unwrap();
+    let admitted = admit(std::slice::from_ref(&template), &spec).unwrap();
     let [claim] = admitted.resource_claims.as_slice() else {
         panic!()
     };

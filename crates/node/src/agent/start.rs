@@ -16,6 +16,8 @@ pub(crate) use reload::Reload;
 use super::{
     Agent, Allocatable, Behaviour, NodeReclaim, Pauses, Ports, Terminations, Timer, Unfinished,
 };
+use crate::agent::Cluster;
+use crate::delivery::Notice;
 use crate::{
     config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
     filesystems::WatchedPaths,
@@ -242,11 +244,7 @@ pub async fn ready(
     let cluster =
         cluster::start(config, &pods, (daemon, clock), shared_api, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
-    if let Some(cluster) = &cluster {
-        for notice in published {
-            cluster.delivery_queue.watch_reason(notice);
-        }
-    }
+    watch_reasons(cluster.as_ref(), published);
     let pauses = pauses(config, clock, node.as_ref());
     let allocatable = allocatable(config, pods.source, node, &shared);
     let ports = Ports {
@@ -286,6 +284,15 @@ pub async fn ready(
         change,
         shared,
     })
+}
+
+/// Goes on watching the reasons that were published before a restart.
+fn watch_reasons(cluster: Option<&Cluster>, published: Vec<Notice>) {
+    if let Some(cluster) = cluster {
+        for notice in published {
+            cluster.delivery_queue.watch_reason(notice);
+        }
+    }
 }
 
 /// Compares the configuration with the kubelet's, where there is one.

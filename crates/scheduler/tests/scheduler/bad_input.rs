@@ -126,7 +126,7 @@ fn the_first_of_objects_with_the_same_name_counts_and_a_repeated_uid_is_a_mistak
 #[test]
 fn budgets_with_contradicting_or_missing_fields_are_reported() {
     let both = budget("both", |budget| {
-        budget["spec"]["maxUnavailable"] = json!("10%")
+        budget["spec"]["maxUnavailable"] = json!("10%");
     });
     assumed(
         &[both],

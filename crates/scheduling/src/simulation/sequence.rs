@@ -299,12 +299,10 @@ impl Run {
             );
         }
         let queue = self.scheduler.queue();
-        let gated: Vec<_> = queue.pods_in(Pool::Gated);
-        let gated = gated.iter().filter_map(|key| queue.pod(key));
-        let gates: BTreeMap<String, String> =
-            gated.map(|pod| (name(pod), queue.gate(pod))).collect();
-        self.outcome.gated = gates.keys().cloned().collect();
-        self.outcome.gates = gates;
+        let keys = queue.pods_in(Pool::Gated);
+        let pods = keys.iter().filter_map(|key| queue.pod(key));
+        self.outcome.gates = pods.map(|pod| (name(pod), queue.gate(pod))).collect();
+        self.outcome.gated = self.outcome.gates.keys().cloned().collect();
         let cluster = self.scheduler.cluster();
         let nodes = cluster
             .node_ids()
