@@ -27,7 +27,7 @@ pub(crate) fn exists(name: &str, root: &Path, code: &[(PathBuf, String)]) -> boo
             .iter()
             .any(|(_, text)| defines(text) && has_word(text, item));
     }
-    if name.ends_with(".rs") {
+    if Path::new(name).extension().is_some_and(|end| end == "rs") {
         return code.iter().any(|(path, _)| path.ends_with(name));
     }
     root.join("crates").join(name).exists() || code.iter().any(|(_, text)| has_word(text, name))

@@ -50,8 +50,8 @@ fn read(tokens: TokenStream, directory: &Path, place: &str, names: &mut BTreeSet
             [first, ..] if first == "use" => import(&after[1..], place, names),
             all => {
                 // `const fn name` and `const NAME`: the last kind before the name decides.
-                let named = all.iter().find(|word| !is_before_name(word));
-                names.extend(named.map(|name| format!("{place}{name}")));
+                let item = all.iter().find(|word| !is_before_name(word));
+                names.extend(item.map(|item| format!("{place}{item}")));
             }
         }
     }
