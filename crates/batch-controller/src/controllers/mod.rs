@@ -5,8 +5,8 @@
 //!                              ^----------- TaskResult ------------'
 //! ```
 //!
-//! The state machines are in `evictd_batch`. [`engine`] feeds them and carries out what they return. [`garbage_collector`] and
-//! [`pod_groups`] are named as Volcano's controllers.
+//! The state machines are in `evictd_batch`. `engine` feeds them and carries out what they return. `garbage_collector` and
+//! `pod_groups` are named as Volcano's controllers.
 
 mod cache;
 mod calls;

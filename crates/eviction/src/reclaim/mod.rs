@@ -13,7 +13,7 @@
 //! Therefore each removal of an image is waited for before the next one is chosen, so that no more is removed than
 //! needed. The inventory is listed again, because a container may have begun to use the next one.
 //!
-//! [`Reclaiming::outlook`] says what it may free yet, and [`wait`] whether an eviction waits for that.
+//! [`Reclaiming::outlook`] says what it may free yet, and `wait` whether an eviction waits for that.
 
 mod cold;
 mod inventory;

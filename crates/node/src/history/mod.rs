@@ -231,7 +231,7 @@ impl History {
 
     /// Appends one record and syncs it to the disk.
     ///
-    /// On [`HistoryError::Write`] the record is kept in memory, in order. The next `append` or [`History::retry`] that
+    /// On `HistoryError::Write` the record is kept in memory, in order. The next `append` or [`History::retry`] that
     /// succeeds writes it.
     pub fn append(&mut self, record: &impl Serialize) -> Result<(), HistoryError> {
         self.append_line(Line::of(record)?)
