@@ -251,21 +251,31 @@ fn with_110_pods_in_a_real_runtime_whose_limits_are_checked_it_costs_little() {
         let ledger = daemon.get("/v1/disk").unwrap_or_default();
         ledger.to_string().matches("shop/calm-").count() >= PODS
     });
-    let ticks = cpu_ticks(daemon.pid());
-    let uptime = || daemon.status()["uptimeSeconds"].as_u64().unwrap();
-    let begun = uptime();
-    daemon.eventually("limits are checked twice", |_| {
-        let _ = nix::poll::poll(&mut [], nix::poll::PollTimeout::from(5000_u16));
-        uptime() >= begun + 20
-    });
-    let seconds = uptime() - begun;
-    let ticks = cpu_ticks(daemon.pid()) - ticks;
-    eprintln!("{ticks} hundredths of a second of CPU time in {seconds} s");
+    // Other programs of a busy machine make single windows dearer, so the middle one of three counts.
+    let mut windows = [(); 3].map(|()| ticks_in_ten_seconds(&daemon));
+    windows.sort_unstable();
+    eprintln!("{windows:?} hundredths of a second of CPU time in 10 s");
     let (resident, anonymous) = (
         limits.resident_kib_with_a_runtime,
         limits.anonymous_kib_with_a_runtime,
     );
     assert_holds(held(&daemon), resident, anonymous);
-    let most = limits.ticks_in_ten_seconds_with_a_runtime * seconds / 10;
-    assert!(ticks <= most, "{ticks} ticks in {seconds} s");
+    let most = limits.ticks_in_ten_seconds_with_a_runtime;
+    assert!(windows[1] <= most, "{windows:?} ticks in 10 s");
+}
+
+/// The CPU time for two checks of limits, as that for one of the two, rounded up.
+fn ticks_in_ten_seconds(daemon: &Daemon) -> u64 {
+    // The daemon is not asked for the time, because its answers would be part of the cost.
+    let uptime = || -> u64 {
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        uptime.split('.').next().unwrap().parse().unwrap()
+    };
+    let (ticks, begun) = (cpu_ticks(daemon.pid()), uptime());
+    daemon.eventually("limits are checked twice", |_| {
+        let _ = nix::poll::poll(&mut [], nix::poll::PollTimeout::from(5000_u16));
+        uptime() >= begun + 20
+    });
+    let seconds = uptime() - begun;
+    ((cpu_ticks(daemon.pid()) - ticks) * 10).div_ceil(seconds)
 }
