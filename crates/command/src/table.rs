@@ -225,7 +225,7 @@ impl Table {
             let columns: usize = kept.iter().map(|at| widths[*at]).sum();
             columns + GAP * kept.len().saturating_sub(1)
         };
-        // One column stays in any case: a table of nothing helps nobody.
+        // One column always stays, because an empty table is no answer.
         while taken(&kept, &widths) > width && kept.len() > 1 {
             let least = kept.iter().min_by_key(|at| self.columns[**at].importance);
             let least = least.copied();

@@ -81,13 +81,8 @@ impl Admission {
         let mut completed = Completed::default();
         match object {
             Object::Pod(manifest) => {
-                let admitted = self.admit(*manifest)?;
-                let volumes = admitted.volume_claims.into_iter().map(Box::new);
-                let devices = admitted.resource_claims.into_iter().map(Box::new);
-                completed
-                    .objects
-                    .extend(volumes.map(Object::PersistentVolumeClaim));
-                completed.objects.extend(devices.map(Object::ResourceClaim));
+                let mut admitted = self.admit(*manifest)?;
+                completed.objects = admitted.take_claims();
                 let pod = Object::Pod(Box::new(admitted.pod.into()));
                 completed.objects.push(pod);
                 completed.notes = admitted.notes;
@@ -143,6 +138,16 @@ impl Admission {
 }
 
 impl Admitted {
+    /// Takes out its claims.
+    pub fn take_claims(&mut self) -> Vec<Object> {
+        let volumes = self.volume_claims.drain(..).map(Box::new);
+        let devices = self.resource_claims.drain(..).map(Box::new);
+        volumes
+            .map(Object::PersistentVolumeClaim)
+            .chain(devices.map(Object::ResourceClaim))
+            .collect()
+    }
+
     fn refusal(&self, field: &'static str, message: String) -> Refusal {
         Refusal {
             pod: self.pod.metadata.full_name(),

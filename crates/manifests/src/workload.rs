@@ -30,6 +30,18 @@ pub struct Expansion {
     pub notes: Vec<String>,
 }
 
+impl Expansion {
+    /// Takes out the objects that are created beside the pods.
+    pub fn take_objects(&mut self) -> Vec<Object> {
+        let claims = self.volume_claims.drain(..).map(Box::new);
+        let owner = self.owner.take().map(SpreadOwner::into_object);
+        owner
+            .into_iter()
+            .chain(claims.map(Object::PersistentVolumeClaim))
+            .collect()
+    }
+}
+
 /// An owner of pods that the default spread constraints look for.
 #[derive(Debug, Clone)]
 pub enum SpreadOwner {
@@ -43,7 +55,7 @@ pub enum SpreadOwner {
 
 impl SpreadOwner {
     /// The owner as an object.
-    pub fn into_object(self) -> Object {
+    fn into_object(self) -> Object {
         match self {
             Self::ReplicaSet(workload) => Object::ReplicaSet(Box::new(workload)),
             Self::StatefulSet(workload) => Object::StatefulSet(Box::new(workload)),

@@ -2,13 +2,12 @@
 
 use crate::dump::{Loaded, PodKey};
 use evictd_document::{Amount, Document, DocumentError, InvalidField, Wrong, amounts_of_pod};
-use evictd_manifests::{
-    Expansion, Object, PodManifest, Refusal, SpreadOwner, expand_one, is_workload,
-};
+use evictd_manifests::{PodManifest, Refusal, expand_one, is_workload};
 use evictd_pod::wire;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
+use std::fmt::Display;
 use wire::null_is_default;
 
 /// The source of the pod.
@@ -129,7 +128,7 @@ impl PodSource {
                     loaded
                         .objects
                         .assumptions
-                        .add(assumption, || full_name(&pod));
+                        .add(assumption, || pod.metadata.full_name());
                 }
                 Ok(pod)
             }
@@ -139,7 +138,7 @@ impl PodSource {
             }
             (Self::Pending(_), Some(pod)) if pod.spec.node_name.is_empty() => Ok(pod),
             (Self::Pending(_), Some(pod)) => Err(PreemptorError::Assigned {
-                pod: full_name(&pod),
+                pod: pod.metadata.full_name(),
                 node: pod.spec.node_name.clone(),
             }),
         }
@@ -148,56 +147,36 @@ impl PodSource {
 
 /// The pod of a manifest after admission. Objects that are created with it are added to the cluster.
 fn admitted(name: &str, object: &Value, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
-    let expansion = if is_workload(object) {
-        let expansion = expand_one(object, &loaded.objects.admission);
-        expansion.map_err(|error| PreemptorError::Refused(format!("{name}: {error}")))?
+    let refused = |error: &dyn Display| PreemptorError::Refused(format!("{name}: {error}"));
+    let (manifest, mut created) = if is_workload(object) {
+        let mut expansion =
+            expand_one(object, &loaded.objects.admission).map_err(|error| refused(&error))?;
+        let created = expansion.take_objects();
+        (expansion.pods.pop().unwrap_or_default(), created)
     } else {
-        let pod = PodManifest::from_value(object);
-        let pod = pod.map_err(|error| PreemptorError::Refused(format!("{name}: {error}")))?;
-        Expansion {
-            pods: vec![pod],
-            ..Expansion::default()
-        }
+        let manifest = PodManifest::from_value(object).map_err(|error| refused(&error))?;
+        (manifest, Vec::new())
     };
-    let Expansion {
-        pods,
-        volume_claims,
-        owner,
-        ..
-    } = expansion;
-    let claims = volume_claims.into_iter().map(Box::new);
-    let created: Vec<Object> = owner
-        .map(SpreadOwner::into_object)
-        .into_iter()
-        .chain(claims.map(Object::PersistentVolumeClaim))
-        .collect();
-    let manifest = pods.into_iter().next().unwrap_or_default();
     check(name, &manifest.pod, loaded)?;
-    let admitted = loaded
+    let mut admitted = loaded
         .objects
         .admission
         .admit(manifest)
         .map_err(PreemptorError::Admission)?;
-    let pod = admitted.pod;
+    created.extend(admitted.take_claims());
     for note in admitted.notes {
-        loaded
-            .objects
-            .assumptions
-            .add(note, || format!("Pod {}", full_name(&pod)));
+        loaded.objects.assumptions.add(note, || {
+            format!("Pod {}", admitted.pod.metadata.full_name())
+        });
     }
-    let volumes = admitted.volume_claims.into_iter().map(Box::new);
-    let devices = admitted.resource_claims.into_iter().map(Box::new);
-    let claims = volumes
-        .map(Object::PersistentVolumeClaim)
-        .chain(devices.map(Object::ResourceClaim));
-    for object in created.into_iter().chain(claims) {
+    for object in created {
         let title = object.to_string();
         loaded.add(object).map_err(|invalid| {
             let InvalidField { field, message } = invalid;
-            PreemptorError::Refused(format!("{name}: {title}: {field}: {message}"))
+            refused(&format!("{title}: {field}: {message}"))
         })?;
     }
-    Ok(pod)
+    Ok(admitted.pod)
 }
 
 /// A document as a value. Its mistakes as a `T` are errors.
@@ -218,7 +197,7 @@ fn one(document: &Document) -> Result<Value, DocumentError> {
 
 /// Checks the amounts of a manifest, as the loader checks those of a dump.
 fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), PreemptorError> {
-    let pod_name = full_name(pod);
+    let pod_name = pod.metadata.full_name();
     let mut negative = Vec::new();
     for amount in amounts_of_pod(pod) {
         let Amount {
@@ -241,15 +220,4 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
     } else {
         Err(PreemptorError::Amounts(negative.join("\n")))
     }
-}
-
-fn namespace(pod: &wire::Pod) -> &str {
-    match pod.metadata.namespace.as_str() {
-        "" => "default",
-        namespace => namespace,
-    }
-}
-
-pub(crate) fn full_name(pod: &wire::Pod) -> String {
-    format!("{}/{}", namespace(pod), pod.metadata.name)
 }

@@ -97,7 +97,7 @@ pub fn least<T: Trial>(
 mod tests {
     use super::*;
 
-    /// Numbers that together are at least 10; the obstacle is what is missing.
+    /// Numbers that must sum up to 10; the obstacle is the missing rest.
     #[derive(Default)]
     struct Sum {
         tries: usize,

@@ -77,7 +77,7 @@ pub enum QueueState {
     Closed,
     /// It accepts no jobs, and still has some.
     Closing,
-    /// The state cannot be told.
+    /// The state is not known.
     Unknown,
 }
 

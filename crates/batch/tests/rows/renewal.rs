@@ -64,7 +64,7 @@ fn s6_088_pods_of_other_schedulers_take_room_although_the_cache_is_not_told_of_t
     for node in &objects.nodes {
         cluster.add_node(node);
     }
-    // It is told of no pod of another scheduler.
+    // No pod of another scheduler is reported to it.
     let mut renewed = Cache::new(Setting::default());
     for queue in &objects.queues {
         renewed.queue(queue);

@@ -96,8 +96,7 @@ pub struct Loader<'r, R> {
 }
 
 impl<'r, R: Receiver> Loader<'r, R> {
-    /// Reads a cluster: its pods are there, so that no workload is expanded. `remembers` tells whether workloads will be
-    /// expanded onto it.
+    /// Reads a cluster, whose workloads have their pods already. With `remembers` other workloads can be expanded onto it.
     pub fn of_cluster(receiver: &'r mut R, remembers: bool) -> Self {
         Self::new(receiver, Loaded::default(), false, remembers)
     }
@@ -247,18 +246,16 @@ impl<'r, R: Receiver> Loader<'r, R> {
             assumptions,
             ..
         } = &mut self.loaded;
-        let expansion = expand(workload, existing, admission).map_err(|error| InvalidField {
-            field: String::new(),
-            message: error.to_string(),
-        })?;
-        for note in expansion.notes {
+        let mut expansion =
+            expand(workload, existing, admission).map_err(|error| InvalidField {
+                field: String::new(),
+                message: error.to_string(),
+            })?;
+        for note in std::mem::take(&mut expansion.notes) {
             assumptions.note(note);
         }
-        if let Some(owner) = expansion.owner {
-            self.take_made(owner.into_object())?;
-        }
-        for claim in expansion.volume_claims {
-            self.take_made(Object::PersistentVolumeClaim(Box::new(claim)))?;
+        for object in expansion.take_objects() {
+            self.take_made(object)?;
         }
         let mut pods = expansion.pods.into_iter().map(Box::new);
         pods.try_for_each(|pod| self.complete(Object::Pod(pod)))

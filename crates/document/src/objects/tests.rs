@@ -67,12 +67,12 @@ fn a_custom_resource_with_the_name_of_a_kind_is_another_kind() {
 }
 
 #[test]
-fn every_mistake_of_every_file_is_told_with_its_place() {
+fn every_mistake_of_every_file_is_reported_with_its_place() {
     let json = "{\"kind\": \"List\", \"items\": [\n{\"kind\": \"Node\", \"metadata\": {\"name\": 5}},\n{\"kind\": \"Pod\", \"metadata\": {}},\n7]}";
     let yaml = "kind: Pod\nmetadata: {name: web}\nspec:\n  priority: high\n  containers:\n  - name: a\n    resources:\n      requests:\n        cpu: -1\n---\nkind: Pod\nmetadata: {name: low}\nspec:\n  containers:\n  - name: a\n    resources:\n      requests:\n        cpu: -1\n";
     let broken = "kind: [";
-    let told = cluster(&[json, yaml, broken]).unwrap_err();
-    let lines: Vec<&str> = told.lines().collect();
+    let text = cluster(&[json, yaml, broken]).unwrap_err();
+    let lines: Vec<&str> = text.lines().collect();
     let expected = [
         "file0:2:39: Node items[0]: metadata.name: invalid type: integer `5`, expected a string",
         "file0:3:1: Pod items[1]: metadata.name: is missing",
@@ -80,9 +80,9 @@ fn every_mistake_of_every_file_is_told_with_its_place() {
         "file1:4:13: Pod web: spec.priority: invalid type: string \"high\", expected i32",
         "file1:18:14: Pod default/low: spec.containers[0].resources.requests.cpu: -1 is negative",
     ];
-    assert_eq!(lines[..5], expected, "{told}");
-    assert!(lines[5].starts_with("file2:1:7: "), "{told}");
-    assert_eq!(lines.len(), 6, "{told}");
+    assert_eq!(lines[..5], expected, "{text}");
+    assert!(lines[5].starts_with("file2:1:7: "), "{text}");
+    assert_eq!(lines.len(), 6, "{text}");
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn pods_are_completed_from_objects_that_follow_them() {
         panic!("{objects:?}")
     };
     assert_eq!(manifest.pod.spec.priority, Some(7));
-    let told = cluster(&[&pod.to_string()]).unwrap_err();
+    let text = cluster(&[&pod.to_string()]).unwrap_err();
     assert_eq!(
-        told,
+        text,
         "file0:1:1: Pod default/web: spec.priorityClassName: \"vip\" is not in the input; known are \
          system-cluster-critical, system-node-critical"
     );
@@ -166,9 +166,9 @@ fn workloads_of_a_dump_are_not_expanded_beside_their_pods() {
         "spec": {"replicas": 2, "template": template}});
     let (titles, assumptions) = manifests(&there, &[&deployment.to_string()]);
     assert_eq!(titles, ["Pod default/web-0"]);
-    let told = "Deployment default/web: 1 of 2 pods exist already";
+    let note = "Deployment default/web: 1 of 2 pods exist already";
     assert!(
-        assumptions.iter().any(|line| line == told),
+        assumptions.iter().any(|line| line == note),
         "{assumptions:?}"
     );
 }

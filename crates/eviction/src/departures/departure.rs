@@ -457,7 +457,7 @@ impl Departure {
         let Stage::Terminating { kill_at, killed } = self.stage else {
             return Timestamp::MIN;
         };
-        // What its kubelet does later is not promised by anybody.
+        // Its kubelet may do anything later.
         if self.purpose.is_by_kubelet() {
             return kill_at;
         }

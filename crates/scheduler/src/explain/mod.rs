@@ -7,7 +7,6 @@ pub(crate) use answer::Answer;
 pub(crate) use page::{page, suggestions};
 
 use crate::dump::Loaded;
-use crate::preemptor::full_name;
 use evictd_document::Assumptions;
 use evictd_placement::{Cluster, InvalidObject, Pod};
 use evictd_pod::wire;
@@ -61,14 +60,14 @@ impl Case {
                 .map(|profile| profile.scheduler_name.as_str())
                 .collect();
             CaseError::Profile {
-                pod: full_name(&pod),
+                pod: pod.metadata.full_name(),
                 scheduler: scheduler.to_owned(),
                 known: known.join(", "),
             }
         })?;
         let framework =
             Framework::new(&mut cluster, profile, plugins).map_err(CaseError::Plugin)?;
-        let name = full_name(&pod);
+        let name = pod.metadata.full_name();
         // Compiling consumes the pod.
         let wire = pod.clone();
         let pod = cluster.pod(pod);

@@ -18,6 +18,9 @@ pub(crate) struct Answer {
     pub(super) fits_without_preemption: bool,
     pub(super) eligible: bool,
     pub(super) ineligible_reason: Cow<'static, str>,
+    /// Whether the scheduler tries the pod at all.
+    #[serde(skip)]
+    pub(super) is_tried: bool,
     /// The rejection of each node without preemption.
     #[serde(serialize_with = "as_map")]
     pub(super) filter_status: Vec<(String, Status)>,
@@ -105,6 +108,7 @@ impl Answer {
             fits_without_preemption: false,
             eligible: false,
             ineligible_reason: reason.to_string().into(),
+            is_tried: false,
             filter_status: Vec::new(),
             candidates: Vec::new(),
             chosen: None,
@@ -137,6 +141,7 @@ impl Answer {
             ineligible_reason: ineligible
                 .map_or("", evictd_preemption::Ineligible::as_str)
                 .into(),
+            is_tried: true,
             filter_status: filter_status(case, plan, &checks),
             candidates: plan
                 .candidates

@@ -8,7 +8,6 @@ pub(crate) use answer::Answer;
 pub(crate) use page::page;
 
 use crate::dump::Loaded;
-use crate::preemptor::full_name;
 use evictd_document::Assumptions;
 use evictd_placement::{Cluster, NodeId, Pod};
 use evictd_pod::{Requests, wire};
@@ -49,7 +48,7 @@ impl Case {
             objects,
             ..
         } = loaded;
-        let (pod, requests) = (full_name(&preemptor), requests(&preemptor.spec));
+        let (pod, requests) = (preemptor.metadata.full_name(), requests(&preemptor.spec));
         let preemptor = cluster.pod(preemptor);
         let preemptor = preemptor.map_err(|mistake| CaseError::Pod { pod, mistake })?;
         Ok(Self {

@@ -51,11 +51,10 @@ fn headline(answer: &Answer) -> (Colour, String) {
     }
     if !answer.eligible {
         let reason = &answer.ineligible_reason;
-        // Without a verdict on any node the pod was not tried.
-        let how = if answer.filter_status.is_empty() {
-            "is not tried"
-        } else {
+        let how = if answer.is_tried {
             "fits on no node and may not preempt"
+        } else {
+            "is not tried"
         };
         let stuck = format!("{head} {how}: {reason}");
         return (Colour::Bad, stuck);

@@ -28,8 +28,8 @@ use evictd_cluster_client::NewsReceiver;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_scheduling::{
-    Attempt, Change, Delta, Event, ExtenderResponse, Nomination, Outcome as Decision, Scheduler,
-    USUAL_COST,
+    Attempt, Change, Delta, Event, ExtenderResponse, Nomination, NotTried, Outcome as Decision,
+    Scheduler, USUAL_COST,
 };
 use evidence::evidence_of;
 use failure_handler::FailureHandler;
@@ -384,7 +384,7 @@ impl Engine {
                     .handle(now, &pod, "SchedulerError", &message, nomination);
             }
             Decision::Deleting => {
-                let message = format!("skip schedule deleting pod: {reference}");
+                let message = NotTried::Deleting(reference.to_string()).to_string();
                 self.events
                     .failed_scheduling(scheduler_of(&pod), &reference, &message);
             }

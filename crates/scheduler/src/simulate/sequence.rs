@@ -46,7 +46,7 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
     if left > 0 {
         parts.push(reasons(outcome, view));
     }
-    if !outcome.gates.is_empty() {
+    if !outcome.gated.is_empty() {
         parts.push(gates(outcome, view));
     }
     parts.join("\n\n")
@@ -127,7 +127,7 @@ fn preempted(outcome: &SequenceOutcome, view: View) -> String {
 /// The gated pods by reason.
 fn gates(outcome: &SequenceOutcome, view: View) -> String {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (pod, reason) in &outcome.gates {
+    for (pod, reason) in &outcome.gated {
         groups.entry(reason).or_default().push(pod);
     }
     let rows = groups

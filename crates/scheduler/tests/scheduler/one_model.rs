@@ -25,7 +25,7 @@ fn pod(name: &str, spec: &Value) -> Value {
     pod
 }
 
-/// The answer of a command about these objects, and what it warned of.
+/// The answer of a command about these objects, and its warnings.
 fn asked(command: &str, cluster: &[Value], pods: &Value) -> (Value, String) {
     let (cluster, pods) = (file(&json!(cluster)), file(pods));
     let flag = if command == "simulate" {

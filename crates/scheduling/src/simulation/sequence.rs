@@ -12,7 +12,7 @@ use evictd_placement::Pod;
 use evictd_pod::wire::{self, null_is_default};
 use evictd_preemption::{Compat, breaking, budgets_of};
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,11 +103,9 @@ pub struct SequenceOutcome {
     pub placed: BTreeMap<String, String>,
     /// The last messages of the other pods.
     pub unschedulable: BTreeMap<String, String>,
-    /// The gated pods.
-    pub gated: Vec<String>,
-    /// The reason of each pod in `gated`.
-    #[serde(skip)]
-    pub gates: BTreeMap<String, String>,
+    /// The gated pods, with the reasons, which the answer leaves out.
+    #[serde(serialize_with = "names")]
+    pub gated: BTreeMap<String, String>,
     /// The pods that were preempted, in order.
     #[serde(skip)]
     pub preempted: Vec<PreemptedPod>,
@@ -130,6 +128,10 @@ pub struct NodeUse {
     pub cpu: (i64, i64),
     /// The requests of its pods and its allocatable memory, in bytes.
     pub memory: (i64, i64),
+}
+
+fn names<S: Serializer>(pods: &BTreeMap<String, String>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(pods.keys())
 }
 
 /// A pod that was preempted.
@@ -301,8 +303,7 @@ impl Run {
         let queue = self.scheduler.queue();
         let keys = queue.pods_in(Pool::Gated);
         let pods = keys.iter().filter_map(|key| queue.pod(key));
-        self.outcome.gates = pods.map(|pod| (name(pod), queue.gate(pod))).collect();
-        self.outcome.gated = self.outcome.gates.keys().cloned().collect();
+        self.outcome.gated = pods.map(|pod| (name(pod), queue.gate(pod))).collect();
         let cluster = self.scheduler.cluster();
         let nodes = cluster
             .node_ids()
@@ -386,15 +387,13 @@ impl Run {
     /// Notes which pods give way to another one, and at the cost of which budgets.
     fn note_preempted(&mut self, preemptor: &str, victims: &[String]) {
         let cluster = self.scheduler.cluster();
-        let pods: Vec<(String, &Pod)> = cluster
-            .node_ids()
-            .zip(cluster.nodes())
-            .flat_map(|(id, node)| {
-                let name = cluster.node_name(id);
-                node.pods.iter().map(move |pod| (name.to_owned(), pod))
-            })
-            .filter(|(_, pod)| victims.contains(&cluster.full_name(pod)))
-            .collect();
+        let victim = |named: &String| -> Option<(String, &Pod)> {
+            let node = &self.pods.get(named)?.spec.node_name;
+            let mut pods = cluster.node(cluster.find_node(node)?).pods.iter();
+            let pod = pods.find(|pod| cluster.full_name(pod) == *named)?;
+            Some((node.clone(), pod))
+        };
+        let pods: Vec<(String, &Pod)> = victims.iter().filter_map(victim).collect();
         let budgets = self.scheduler.budgets();
         let violations = breaking(cluster, budgets, pods.iter().map(|(_, pod)| *pod));
         let noted = pods.iter().zip(violations).map(|((node, pod), violates)| {

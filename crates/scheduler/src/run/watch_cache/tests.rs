@@ -1,4 +1,4 @@
-//! What is kept of an object, and how equal objects share it.
+//! The fields that are kept of an object, and how equal objects share them.
 
 use super::*;
 use serde_json::json;

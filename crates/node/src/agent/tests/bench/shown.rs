@@ -1,4 +1,4 @@
-//! What the agent has shown and told.
+//! The status, the log and the facts of the agent.
 
 use super::{super::recorder::Told, Bench};
 use evictd_eviction::{reclaim::Reclaimed, record::Record};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 
 impl Bench {
-    /// What `evictd status -o json` says.
+    /// The output of `evictd status -o json`.
     pub(in crate::agent::tests) fn status(&self) -> Value {
         serde_json::to_value(self.status.as_ref().unwrap().status()).unwrap()
     }
@@ -24,7 +24,7 @@ impl Bench {
         all.any(|one| one["condition"] == "MemoryPressure" && one["raised"] == true)
     }
 
-    /// What the last agent has kept for the next one is changed.
+    /// Changes the state that the last agent has kept for the next one.
     pub(in crate::agent::tests) fn edit_kept(&self, edit: impl FnOnce(&mut Value)) {
         let path = self.path("run/conditions");
         let mut kept = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
@@ -32,13 +32,13 @@ impl Bench {
         fs::write(path, kept.to_string()).unwrap();
     }
 
-    /// Everything told so far, without the times.
+    /// All lines so far, without the times.
     pub(in crate::agent::tests) fn told(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();
         heard.told.iter().map(|told| told.what.clone()).collect()
     }
 
-    /// After how many seconds this was told first.
+    /// The seconds until this line came first.
     pub(in crate::agent::tests) fn at(&self, what: &str) -> f64 {
         let heard = self.heard.lock().unwrap();
         let found = heard.told.iter().find(|told| told.what == what);
@@ -52,17 +52,17 @@ impl Bench {
         self.heard.lock().unwrap().looks.clone()
     }
 
-    /// Everything told so far.
+    /// All lines so far.
     pub(in crate::agent::tests) fn log(&self) -> Vec<Told> {
         self.heard.lock().unwrap().told.clone()
     }
 
-    /// What was freed without a pod.
+    /// The amounts that were freed without an eviction.
     pub(in crate::agent::tests) fn reclaims(&self) -> Vec<Reclaimed> {
         self.heard.lock().unwrap().reclaims.clone()
     }
 
-    /// What it has decided.
+    /// Its decisions.
     pub(in crate::agent::tests) fn records(&self) -> Vec<Record> {
         self.heard.lock().unwrap().records.clone()
     }
