@@ -217,6 +217,14 @@ impl Daemon {
         serde_json::from_value(self.command(&["history"])).unwrap()
     }
 
+    /// The decisions that evict a pod. On a slow machine there may be others: one waits for the memory of a pod that is
+    /// ending.
+    pub(crate) fn evictions(&self) -> Vec<Value> {
+        let mut all = self.history();
+        all.retain(|decision| !decision["uid"].is_null());
+        all
+    }
+
     /// Waits until so many pods are gone, and returns those decisions.
     pub(crate) fn evicted(&self, count: usize) -> Vec<Value> {
         let line = |line: &Value| message(line).contains(" is gone: ");

@@ -71,7 +71,7 @@ fn s1_069_s1_071_a_volume_and_a_log_over_their_limits_cost_their_pods_and_nobody
     });
     daemon.some_turns_pass();
     assert!(site.lives(&fine));
-    assert_eq!(daemon.history().len(), 3);
+    assert_eq!(daemon.evictions().len(), 3);
     // The API server is told in the same words.
     for (pod, (_, words)) in ["ends", "fills", "talks"].iter().zip(expected) {
         let told = site.cluster.admin.get("pods", &format!("shop/{pod}"));

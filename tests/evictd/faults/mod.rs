@@ -240,18 +240,18 @@ impl Stage {
         seen
     }
 
-    /// Every decision was about a pod that has grown, and each is whole.
+    /// Every pod that has grown was evicted once, and each record has an outcome.
     fn check_history(&mut self, played: usize) {
-        // It is written beside what status says.
-        self.daemon.eventually("all is on record", |daemon| {
-            daemon
-                .history()
-                .iter()
-                .all(|decision| !decision["outcome"].is_null())
+        // The file is written after the status.
+        let mut evictions = Vec::new();
+        let all_finished = wait(|| {
+            evictions = self.daemon.evictions();
+            let mut outcomes = evictions.iter().map(|decision| &decision["outcome"]);
+            outcomes.all(|outcome| !outcome.is_null())
         });
-        let history = self.daemon.history();
-        assert_eq!(history.len(), played, "{history:#?}");
-        for decision in &history {
+        assert!(all_finished, "not all have an outcome: {evictions:#?}");
+        assert_eq!(evictions.len(), played, "{evictions:#?}");
+        for decision in &evictions {
             let outcome = &decision["outcome"];
             assert_eq!(outcome["survivors"], json!([]), "{decision:#}");
             assert!(

@@ -361,7 +361,7 @@ fn an_api_server_whose_clock_is_wrong_misleads_nobody() {
             );
             is_now(&condition()["lastTransitionTime"]);
         }
-        assert_eq!(daemon.history().len(), 1);
+        assert_eq!(daemon.evictions().len(), 1);
         node.is_untouched("small");
     }
 }

@@ -88,7 +88,7 @@ fn s1_034_s1_053_s1_058_s1_069_a_pod_over_the_limit_of_its_emptydir_goes() {
     assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);
     daemon.some_turns_pass();
     assert!(!over.lives() && under.lives() && other.lives());
-    assert_eq!(daemon.history().len(), 1);
+    assert_eq!(daemon.evictions().len(), 1);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn s1_023_s1_036_s1_043_s1_051_s1_052_s1_053_s1_058_a_hog_goes_and_everything_is
     the_log_tells_it(&daemon, decision);
     the_condition_outlives_its_cause(&daemon, decision);
     daemon.some_turns_pass();
-    assert_eq!(daemon.history().len(), 1);
+    assert_eq!(daemon.evictions().len(), 1);
     assert!(modest.lives());
 }
 

@@ -39,7 +39,7 @@ fn s1_030_s1_048_s1_050_a_soft_victim_is_asked_after_the_grace_period_and_killed
     let killed = outcome["killedSeconds"].as_f64().unwrap();
     assert!((1.9..10.0).contains(&(killed - asked)), "{outcome:#}");
     daemon.some_turns_pass();
-    assert!(other.lives() && daemon.history().len() == 1);
+    assert!(other.lives() && daemon.evictions().len() == 1);
     let labels = "{signal=\"memory.available\",kind=\"soft\"}";
     assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);
 }

@@ -474,7 +474,7 @@ fn a_pod_that_was_let_go_without_an_answer_costs_no_other() {
         let leaves = |pod: &str| cluster.get(pod)["metadata"]["deletionTimestamp"].is_string();
         assert!(leaves("first") && !leaves("second"), "{case}");
         assert!(!first.lives() && second.lives(), "{case}");
-        assert_eq!(daemon.history().len(), 1, "{case}");
+        assert_eq!(daemon.evictions().len(), 1, "{case}");
     }
 }
 

@@ -38,7 +38,7 @@ fn with_three_free_ids_it_starts_and_ends_the_pod_that_holds_the_others() {
     daemon.eventually("the new pod is known", |daemon| {
         daemon.status()["pods"]["active"] == 2
     });
-    assert_eq!(daemon.history().len(), 1);
+    assert_eq!(daemon.evictions().len(), 1);
     daemon.signal(Signal::SIGTERM);
     assert!(daemon.ended().success());
 }
