@@ -42,7 +42,13 @@ impl Daemon {
         wait_for(async {
             let deadline = Instant::now() + MEASURED;
             loop {
-                let (code, answer) = self.ask(Request::get(path), Bytes::new()).await?;
+                let (code, answer) = match self.ask(Request::get(path), Bytes::new()).await {
+                    Err(Failure::Work(error)) if is_broken(&error) && Instant::now() < deadline => {
+                        sleep(ASK_AGAIN).await;
+                        continue;
+                    }
+                    asked => asked?,
+                };
                 // The daemon is measuring for the first time and says so; other answers are final.
                 if code != StatusCode::SERVICE_UNAVAILABLE || Instant::now() > deadline {
                     return judged(code, answer);
@@ -102,6 +108,12 @@ fn wait_for(answer: impl Future<Output = Result<Value, Failure>>) -> Result<Valu
     runtime.block_on(answer)
 }
 
+/// Whether the connection ended before the answer. The daemon closes one whose request is late, as on a node that is
+/// short of CPU; a `GET` can be sent again.
+fn is_broken(error: &anyhow::Error) -> bool {
+    error.is::<hyper::Error>()
+}
+
 async fn exchange(
     socket: &Path,
     request: Request<Full<Bytes>>,
@@ -151,4 +163,32 @@ fn group_of(socket: &Path) -> String {
         .ok()
         .and_then(|gid| nix::unistd::Group::from_gid(gid).ok().flatten());
     group.map_or_else(|| GROUP.to_owned(), |group| group.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    #[test]
+    fn a_question_is_asked_again_when_the_connection_was_closed() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("evictd.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let server = thread::spawn(move || {
+            drop(listener.accept().unwrap());
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+                .unwrap();
+            line
+        });
+        let answer = Daemon::at(socket).get("/v1/status").map_err(|_| ());
+        assert_eq!(answer, Ok(serde_json::json!({})));
+        assert_eq!(server.join().unwrap(), "GET /v1/status HTTP/1.1\r\n");
+    }
 }
