@@ -1,6 +1,7 @@
 //! Events, of `events.k8s.io/v1` or of the core group: repeated events are counted in one object, and their rate is limited
 //! to protect the API server.
 
+use crate::token_bucket::TokenBucket;
 use crate::{Actions, ApiError, Backoff, CALL_TIMEOUT};
 use jiff::{SignedDuration, Timestamp};
 use kube::{
@@ -22,7 +23,7 @@ pub const MAX_PENDING: usize = 64;
 /// The most events that are sent in one burst.
 const BURST: u32 = 25;
 /// After a burst, one more event is allowed per this time.
-const REFILL: SignedDuration = SignedDuration::from_secs(10);
+const REFILL: Duration = Duration::from_secs(10);
 /// An event is a repeat if its predecessor is at most this old.
 const SERIES_GAP: SignedDuration = SignedDuration::from_mins(10);
 /// How often the count of repeats is written.
@@ -502,29 +503,20 @@ fn may_send(limit: &mut Option<RateLimit>, now: Timestamp) -> bool {
 
 /// Limits the rate: a burst, and after it one per [`REFILL`].
 struct RateLimit {
-    left: u32,
-    filled: Timestamp,
+    bucket: TokenBucket,
+    start: Timestamp,
 }
 
 impl RateLimit {
-    fn new(now: Timestamp) -> Self {
-        Self {
-            left: BURST,
-            filled: now,
-        }
+    fn new(start: Timestamp) -> Self {
+        let bucket = TokenBucket::new(REFILL, BURST);
+        Self { bucket, start }
     }
 
     fn take(&mut self, now: Timestamp) -> bool {
-        while self.left < BURST && now.duration_since(self.filled) >= REFILL {
-            self.left += 1;
-            self.filled = self.filled.saturating_add(REFILL).unwrap_or(now);
-        }
-        if self.left == BURST {
-            self.filled = now;
-        }
-        let taken = self.left.checked_sub(1);
-        self.left = taken.unwrap_or(0);
-        taken.is_some()
+        // A clock that was set back counts as one that stands still.
+        let since_start = Duration::try_from(now.duration_since(self.start));
+        self.bucket.take(since_start.unwrap_or_default()).is_ok()
     }
 }
 

@@ -12,7 +12,7 @@
 //! - [`Watch`] passes each object to a [`Follow`], parsed into its own type and one at a time, however long the list is. A
 //!   long object is parsed while it arrives. An unreadable one is reported by its [`Outline`], and the watch continues.
 //! - [`Watches`] says which watches work, and holds the [`Budget`] for large objects.
-//! - [`Actions`] gives each call a time limit. No client retries by itself: a refused eviction would be repeated for minutes,
+//! - [`Actions`] gives each call a time limit, and delays calls that exceed a [`CallRate`]. No client retries by itself: a refused eviction would be repeated for minutes,
 //!   although the decision is out of date. The caller knows better when to retry.
 //! - [`events`] records `events.k8s.io/v1`, counts repeats, and limits the rate.
 //! - [`lease`] elects one of several processes as the leader.
@@ -50,6 +50,7 @@ mod reader;
 mod reflector;
 mod right;
 mod stagger;
+mod token_bucket;
 
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
@@ -65,6 +66,7 @@ pub use reflector::{
 };
 pub use right::Right;
 pub use stagger::{Delay, Fleet, Stagger, chance};
+pub use token_bucket::CallRate;
 
 use kube::config::{InClusterError, KubeconfigError};
 use std::time::Duration;
@@ -110,6 +112,12 @@ pub enum ApiError {
         /// How long the answer was waited for.
         within: Duration,
     },
+    /// The program stopped while the limit of the rate delayed the call. It was not sent.
+    #[error("{what}: not sent, because the program stops")]
+    Stopped {
+        /// The request in an operator's words.
+        what: String,
+    },
     /// The request could not be sent, or the server refused it.
     #[error("{what}: {}", message::of(cause, *peer))]
     Call {
@@ -146,7 +154,8 @@ impl ApiError {
     /// the client. An API server that has just started refuses every client until it has loaded its roles.
     pub fn may_pass(&self) -> bool {
         let code = self.status().map(|status| status.code);
-        code.is_none_or(|code| matches!(code, 401 | 403 | 408 | 429) || code >= 500)
+        !matches!(self, Self::Stopped { .. })
+            && code.is_none_or(|code| matches!(code, 401 | 403 | 408 | 429) || code >= 500)
     }
 
     /// Whether the server refused the client.

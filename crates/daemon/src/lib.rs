@@ -41,6 +41,7 @@ pub mod leadership;
 pub mod logging;
 pub mod metrics;
 pub mod probes;
+pub mod rate;
 pub mod server;
 mod signals;
 pub mod tasks;

@@ -8,6 +8,7 @@ use clap::Args;
 use evictd_command::Failure;
 use evictd_daemon::leadership::LeaseSettings;
 use evictd_daemon::logging::Logging;
+use evictd_daemon::rate::RateFlags;
 use evictd_daemon::server::ListenAddress;
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
     leader_elect_lease_duration: u64,
     #[command(flatten)]
+    rate: RateFlags,
+    #[command(flatten)]
     logging: Logging,
 }
 
@@ -68,6 +71,7 @@ impl Arguments {
                 CompatArg::Volcano => self.scheduler_name,
             },
             max_requeues: u32::try_from(self.max_requeue_num).ok(),
+            rate: self.rate,
             listen: address("--listen-address", &self.listen_address)?,
             healthz: address("--healthz-address", &self.healthz_address)?,
             lease: LeaseSettings {

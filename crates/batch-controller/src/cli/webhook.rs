@@ -7,6 +7,7 @@ use clap::{ArgAction, Args};
 use evictd_batch::admission::{Endpoint, Settings};
 use evictd_command::Failure;
 use evictd_daemon::logging::Logging;
+use evictd_daemon::rate::RateFlags;
 use evictd_daemon::server::ListenAddress;
 use evictd_daemon::tls::NamedFile;
 use std::net::{IpAddr, SocketAddr};
@@ -86,6 +87,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     graceful_shutdown_time: u64,
     #[command(flatten)]
+    rate: RateFlags,
+    #[command(flatten)]
     logging: Logging,
 }
 
@@ -133,6 +136,7 @@ impl Arguments {
             credentials: self.credentials.into(),
             address: SocketAddr::new(self.listen_address, self.port).into(),
             health_address: self.enable_healthz.then_some(self.healthz_address),
+            rate: self.rate,
             certificate,
             configuration: self.webhook_configuration,
             endpoints,

@@ -12,6 +12,7 @@ use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at
 use evictd_daemon::cluster::Cluster;
 use evictd_daemon::leadership::{Leadership, LeaseSettings};
 use evictd_daemon::metrics::Exposition;
+use evictd_daemon::rate::{LimitedCalls, RateFlags};
 use evictd_daemon::server::{self, BindError, Limits, ListenAddress};
 use evictd_daemon::tasks::Daemon;
 use std::io;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub max_requeues: Option<u32>,
     /// Bare pods of these schedulers get pod groups.
     pub bare_pod_schedulers: Vec<String>,
+    /// How many calls to the API server are allowed.
+    pub rate: RateFlags,
     /// The address of the metrics; `None` for no metrics.
     pub listen: Option<ListenAddress>,
     /// The address of the health checks; `None` for no health checks.
@@ -133,7 +136,8 @@ fn start(
 ) {
     // Only a leader watches, so only a leader can fail this check.
     health.set(Check::Watches, false);
-    let calls = Calls::new(cluster.actions.clone());
+    let LimitedCalls { writes, events } = cluster.calls_at(settings.rate);
+    let calls = Calls::new(writes);
     if !settings.bare_pod_schedulers.is_empty() {
         let cluster = (cluster.access.clone(), watches.clone());
         let schedulers = settings.bare_pod_schedulers;
@@ -142,7 +146,7 @@ fn start(
     let (synced, is_synced) = watch::channel(false);
     daemon.spawn(report_ready(is_synced, health.clone()));
     let ports = Ports {
-        events: Events::new(&cluster.actions, &cluster.hostname),
+        events: Events::new(&events, &cluster.hostname),
         calls,
         metrics,
         synced,

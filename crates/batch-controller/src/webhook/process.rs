@@ -9,6 +9,7 @@ use super::server::{self, Limits};
 use evictd_batch::admission::{Endpoint, Settings};
 use evictd_cluster_client::{ApiError, Credentials, Watches};
 use evictd_daemon::cluster::Cluster;
+use evictd_daemon::rate::RateFlags;
 use evictd_daemon::server::{BindError, ListenAddress, bind};
 use evictd_daemon::tasks::Daemon;
 use evictd_daemon::tls::Serving;
@@ -28,6 +29,8 @@ pub struct Options {
     pub health_address: Option<ListenAddress>,
     /// The source of the serving certificate.
     pub certificate: Source,
+    /// How many calls to the API server are allowed.
+    pub rate: RateFlags,
     /// The name of both webhook configurations.
     pub configuration: String,
     /// The paths that are served.
@@ -58,7 +61,7 @@ pub enum RunError {
 pub async fn run(options: Options) -> Result<(), RunError> {
     let daemon = Daemon::start()?;
     let cluster = Cluster::find("admits", &options.credentials).await?;
-    let objects = Objects(cluster.actions.clone());
+    let objects = Objects(cluster.calls_at(options.rate).writes);
     let watches = Watches::default();
     let health = Health::of(&watches);
     let (cache, serving) = (SharedCache::default(), Serving::default());

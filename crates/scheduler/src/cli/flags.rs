@@ -9,6 +9,7 @@ use crate::run::serve::Port;
 use clap::{Arg, Args};
 use evictd_command::Failure;
 use evictd_daemon::logging::Logging;
+use evictd_daemon::rate::RateFlags;
 use evictd_daemon::server::ListenAddress;
 use evictd_daemon::tls::NamedFile;
 use evictd_scheduling::CustomPlugin;
@@ -101,12 +102,8 @@ pub(super) struct Flags {
         default_value = "/healthz,/readyz,/livez"
     )]
     pub(super) authorization_always_allow_paths: Vec<String>,
-    /// Requests a second to the API server. Ignored with --config. Default: 50.
-    #[arg(long, value_name = "NUMBER")]
-    kube_api_qps: Option<f64>,
-    /// Concurrent requests to the API server. Ignored with --config. Default: 100.
-    #[arg(long, value_name = "NUMBER")]
-    kube_api_burst: Option<u32>,
+    #[command(flatten)]
+    rate: RateFlags,
     /// The longest time that an unschedulable pod waits for an event. Default: 5m.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pod_max_in_unschedulable_pods_duration: Option<SignedDuration>,
@@ -161,8 +158,8 @@ impl Flags {
     fn without_file(&self) -> Configuration {
         let mut config = Configuration::default();
         let client = &mut config.client_connection;
-        client.qps = self.kube_api_qps.unwrap_or(client.qps);
-        client.burst = self.kube_api_burst.map_or(client.burst, i64::from);
+        client.qps = self.rate.qps;
+        client.burst = self.rate.burst;
         config
     }
 
@@ -226,8 +223,8 @@ impl Flags {
     pub(super) fn warnings(&self) -> Vec<String> {
         let file = self.config.is_some();
         let beside = [
-            ("--kube-api-qps", self.kube_api_qps.is_some()),
-            ("--kube-api-burst", self.kube_api_burst.is_some()),
+            ("--kube-api-qps", self.rate.qps.is_some()),
+            ("--kube-api-burst", self.rate.burst.is_some()),
         ];
         let beside = beside.into_iter().filter(|(_, given)| file && *given);
         let beside = beside.map(|(flag, _)| format!("{flag} is ignored beside --config"));

@@ -94,6 +94,9 @@ impl ApiRetry {
 }
 
 fn kind(error: &ApiError) -> FailureKind {
+    if matches!(error, ApiError::Stopped { .. }) {
+        return FailureKind::Stopped;
+    }
     let Some(status) = error.status() else {
         return FailureKind::Unanswered;
     };

@@ -15,10 +15,11 @@ use super::watches::{self, Reflectors};
 use super::writer::{Limits, Writer};
 use super::{default_queues, groups, leases};
 use evictd_cluster_client::events::Group;
-use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at_work};
+use evictd_cluster_client::{Actions, ApiError, Budget, Credentials, Watches, news, pod_at_work};
 use evictd_daemon::cluster::Cluster;
 use evictd_daemon::leadership::{Leadership, LeaseSettings};
 use evictd_daemon::metrics::Exposition;
+use evictd_daemon::rate::{LimitedCalls, RateFlags};
 use evictd_daemon::server::{BindError, ListenAddress};
 use evictd_daemon::tasks::Daemon;
 use evictd_scheduling::CustomPlugin;
@@ -83,10 +84,17 @@ pub(crate) async fn run(
     if batch.is_some() {
         not_beside_volcano(&cluster).await?;
     }
-    let actions = cluster.actions.clone();
+    let rate = RateFlags {
+        qps: config.client_connection.qps,
+        burst: config.client_connection.burst,
+    };
+    let LimitedCalls {
+        writes: actions,
+        events: calls_for_events,
+    } = cluster.calls_at(rate);
     let watches = Watches::within(Budget::of(LARGE_OBJECTS));
     let extenders = Extenders::start(&config.extenders, &cluster.access, &watches).await?;
-    let events = events(&cluster, config, batch.as_ref());
+    let events = events((&cluster, &calls_for_events), config, batch.as_ref());
     let (send, watch_events) = news();
     let reflectors = Reflectors {
         access: &cluster.access,
@@ -158,14 +166,18 @@ async fn not_beside_volcano(cluster: &Cluster) -> Result<(), RunError> {
         .map_or(Ok(()), |pod| Err(RunError::BesideVolcano(pod)))
 }
 
-fn events(cluster: &Cluster, config: &Configuration, batch: Option<&Batch>) -> Events {
+fn events(
+    (cluster, calls): (&Cluster, &Actions),
+    config: &Configuration,
+    batch: Option<&Batch>,
+) -> Events {
     let names = config
         .profiles
         .iter()
         .map(|profile| (profile.scheduler_name.as_str(), Group::Events))
         // Volcano's events are of the core group, and its users read the time and the count there.
         .chain(batch.map(|batch| (batch.scheduler(), Group::Core)));
-    Events::new(&cluster.actions, &cluster.hostname, names, Timestamp::now)
+    Events::new(calls, &cluster.hostname, names, Timestamp::now)
 }
 
 /// Begins to follow every input of a decision.

@@ -85,10 +85,11 @@ pub struct LeaderElection {
 pub struct ClientConnection {
     /// The path of the kubeconfig; empty for the service account of the pod.
     pub kubeconfig: String,
-    /// The sustained rate, in requests per second.
-    pub qps: f64,
+    /// The sustained rate, in requests per second. `None` is no limit, because kube-scheduler's default would be the most that
+    /// this scheduler can do.
+    pub qps: Option<f64>,
     /// The size of a burst, in requests.
-    pub burst: i64,
+    pub burst: Option<u32>,
 }
 
 /// The plugins for the pods of one scheduler name.
@@ -373,8 +374,8 @@ impl ClientConnection {
         errors.within("clientConnection.burst", burst, 0, i64::from(i32::MAX));
         Self {
             kubeconfig: wire.kubeconfig.clone().unwrap_or_default(),
-            qps: wire.qps.filter(|qps| *qps != 0.0).unwrap_or(50.0),
-            burst: if burst == 0 { 100 } else { burst },
+            qps: wire.qps.filter(|qps| *qps != 0.0),
+            burst: u32::try_from(burst).ok().filter(|burst| *burst > 0),
         }
     }
 }

@@ -152,11 +152,11 @@ const FLAGS: [(&str, Is); 63] = [
     ("--kube-api-content-type=application/json", Told),
     (
         "--kube-api-qps=2.5",
-        Meant(|flags| flags.effective(&[]).unwrap().client_connection.qps == 2.5),
+        Meant(|flags| flags.effective(&[]).unwrap().client_connection.qps == Some(2.5)),
     ),
     (
         "--kube-api-burst=7",
-        Meant(|flags| flags.effective(&[]).unwrap().client_connection.burst == 7),
+        Meant(|flags| flags.effective(&[]).unwrap().client_connection.burst == Some(7)),
     ),
     (
         "--pod-max-in-unschedulable-pods-duration=1m",

@@ -52,6 +52,11 @@ impl Calls {
         Self { actions, within }
     }
 
+    /// Sends no call that the rate delays.
+    pub(super) fn stop(&self) {
+        self.actions.end_delays();
+    }
+
     pub(super) async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), ApiError> {
         let body = json!({
             "apiVersion": "v1", "kind": "Binding",

@@ -135,8 +135,12 @@ pub(super) async fn unreserve(
         let claim = loop {
             match unreserve_claim(calls, pod, &path, allocation).await {
                 Ok(claim) => break claim,
-                // A refused write would be refused again.
-                Err(failure) if failure.kind == FailureKind::Refused => break None,
+                // A refused write would be refused again, and after a stop none is sent.
+                Err(failure)
+                    if matches!(failure.kind, FailureKind::Refused | FailureKind::Stopped) =>
+                {
+                    break None;
+                }
                 Err(_) => sleep(PAUSE).await,
             }
         };

@@ -287,6 +287,7 @@ impl Writer {
         self.0.preemptions.close();
         self.0.victims.close();
         self.0.statuses.stop();
+        self.0.calls.stop();
     }
 }
 
