@@ -7,10 +7,10 @@
 #![allow(clippy::print_stdout, reason = "it says why it measured nothing")]
 
 use divan::{AllocProfiler, Bencher, black_box};
-use evictd_eviction::Usage;
 use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
 use evictd_node::{BoundCgroup, CgroupUsage, LocalPod, PodSet, raise_open_files};
 use evictd_pod::{Pod, wire};
+use evictd_usage::Usage;
 use jiff::Timestamp;
 use std::{
     fs::{self, File},

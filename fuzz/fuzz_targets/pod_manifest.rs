@@ -1,8 +1,11 @@
 //! Whatever is taken for a v1 Pod is a pod that can be ranked.
 #![no_main]
 
-use evictd_eviction::{Rules, Signal, Usage, departures::Departures, rank::Ranking, usage::PodUsage};
+use evictd_departures::Departures;
+use evictd_eviction::{Rules, rank::Ranking};
 use evictd_pod::{Pod, wire};
+use evictd_signals::Signal;
+use evictd_usage::{PodUsage, Usage};
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;
 

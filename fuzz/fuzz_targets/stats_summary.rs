@@ -1,8 +1,10 @@
 //! Whatever is taken for a stats summary can be simulated on, under both sets of rules.
 #![no_main]
 
-use evictd_eviction::{Housekeeper, Rules, Signal, Summary, ThresholdMaps, simulation::cycle};
+use evictd_eviction::{Housekeeper, Rules, simulation::cycle};
 use evictd_pod::{Pod, wire};
+use evictd_signals::{Signal, ThresholdMaps};
+use evictd_usage::Summary;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|json: &[u8]| {

@@ -1,7 +1,8 @@
 //! Lines of `<map> <signal> <value>` make a threshold configuration, or mistakes that can be told.
 #![no_main]
 
-use evictd_eviction::{Housekeeper, Observation, Observations, Rules, Signal, ThresholdMaps};
+use evictd_eviction::{Housekeeper, Rules};
+use evictd_signals::{Observation, Observations, Signal, ThresholdMaps};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -49,7 +50,11 @@ fn try_out(rules: Rules) {
         let all = Signal::ALL.into_iter().map(|signal| (signal, observation));
         keeper.observe(now, &all.collect::<Observations>());
         keeper.pressure();
-        keeper.decide(now, &[] as &[evictd_pod::Pod], &evictd_eviction::Usage::default());
+        keeper.decide(
+            now,
+            &[] as &[evictd_pod::Pod],
+            &evictd_usage::Usage::default(),
+        );
         for threshold in keeper.thresholds_met() {
             serde_json::to_string(threshold).expect("JSON");
         }

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use evictd_command::{Column, Failure, Output, Table, View, write_to_stdout};
-use evictd_eviction::{Signal, Threshold, ThresholdValue};
 use evictd_node_config::{self as config, Effective, Mistake, Origin};
 use evictd_pod::duration;
+use evictd_signals::{Signal, Threshold, ThresholdValue};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::{

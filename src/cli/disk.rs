@@ -5,10 +5,10 @@ use super::table::duration;
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
-use evictd_eviction::{Signal, why::human_bytes};
 use evictd_node::disk::{
     DiskLedger, FilesystemLedger, Kind, PodLedger, Reclaimable, ThresholdLine,
 };
+use evictd_signals::{Signal, human_bytes};
 use jiff::SignedDuration;
 
 const EXAMPLE: &str = "Example:

@@ -1,10 +1,10 @@
 //! Thresholds and steps in words for people.
 
 use super::table::amount;
-use evictd_eviction::{
-    Eviction, Observation, Signal, Threshold, ThresholdValue, pressure, simulation::StepOutcome,
-};
+use evictd_decision::Eviction;
+use evictd_eviction::simulation::StepOutcome;
 use evictd_pod::duration;
+use evictd_signals::{Observation, Signal, Threshold, ThresholdValue, pressure};
 
 /// `memory.available < 500Mi`, with its grace period and minimum reclaim if it has them.
 pub(super) fn threshold(threshold: &Threshold) -> String {

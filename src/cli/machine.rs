@@ -1,6 +1,6 @@
 //! Identity and size of this machine, for `evictd status`.
 
-use evictd_eviction::why::human_bytes;
+use evictd_signals::human_bytes;
 use serde::Serialize;
 use std::sync::mpsc::channel;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The outcome of a decision, in words.
 
 use super::table::seconds;
-use evictd_eviction::record::{Outcome, Record};
+use evictd_decision::record::{Outcome, Record};
 
 /// `dry run`, or `FAILED: ` and the reason, if the pod is still there; else `None`.
 pub(super) fn shortfall(record: &Record) -> Option<String> {

@@ -6,7 +6,7 @@ use super::table::{seconds, text};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use evictd_command::{Failure, Output, View};
-use evictd_eviction::Signal;
+use evictd_signals::Signal;
 use serde_json::Value;
 
 const EXAMPLE: &str = "Example:

@@ -2,10 +2,13 @@
 
 use super::table::{or_dash as shown, used, yes};
 use evictd_command::{Colour, Column, Fitted, Row, Table, View};
-use evictd_eviction::{
-    RankedPod, Signal, Spared, StarvedResource, record::RankingRow, record::Record, why,
+use evictd_decision::{
+    RankedPod, Spared,
+    record::{RankingRow, Record},
+    why,
 };
 use evictd_pod::QosClass;
+use evictd_signals::{Signal, StarvedResource};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -119,7 +122,7 @@ fn because(place: &Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::record::Kind;
+    use evictd_decision::record::Kind;
     use jiff::Timestamp;
     use serde_json::json;
 

@@ -4,13 +4,16 @@ use super::{evidence, ranking};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Output, View};
+use evictd_decision::Eviction;
 use evictd_document::{Document, DocumentError, LARGE, Wrong, amounts_of_pod};
 use evictd_eviction::{
-    Eviction, Observations, Rules, Summary,
+    Rules,
     simulation::{self, FirstObserved, Outcome, PlainConfig, StepOutcome, Timeline, TimelineStep},
 };
 use evictd_node_config as config;
 use evictd_pod::wire;
+use evictd_signals::Observations;
+use evictd_usage::Summary;
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -9,12 +9,12 @@ use super::table::{amount, duration, moment, or_dash, seconds};
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
-use evictd_eviction::why::human_bytes;
 use evictd_kernel::signals::{Pressure, RENEWAL};
 use evictd_node::status::{
     AdmissionStatus, ConfigurationStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
 };
 use evictd_node_config::Admission;
+use evictd_signals::human_bytes;
 use jiff::SignedDuration;
 
 use headline::urgency;
@@ -422,8 +422,8 @@ fn conditions(status: &Status, view: View) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::Signal;
     use evictd_node::status::RefusedConfiguration;
+    use evictd_signals::Signal;
 
     fn signal(name: Signal, problem: Option<&str>) -> SignalStatus {
         let mut signal = SignalStatus::new(name);

@@ -1,7 +1,7 @@
 //! Formats figures for people.
 
-use evictd_eviction::{Signal, StarvedResource, pressure, why::human_bytes};
 use evictd_pod::Quantity;
+use evictd_signals::{Signal, StarvedResource, human_bytes, pressure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::{fmt::Display, time::Duration};

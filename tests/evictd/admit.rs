@@ -114,7 +114,7 @@ fn check(bench: &Bench, path: &Path) {
 fn s2_001_to_s2_023_every_case_of_the_real_kubelet() {
     let cases = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/crates/eviction/tests/oracle/critical"
+        "/crates/admission/tests/oracle/critical"
     );
     let bench = Bench::new();
     let files = fs::read_dir(cases)

@@ -1,15 +1,17 @@
 //! `evictd status`, `rank`, `history` and `top` as an operator runs them, against a real socket.
 
-use evictd_eviction::Signal;
 use evictd_kernel::clock::Clock;
-use evictd_node::History;
-use evictd_node::Waiting;
-use evictd_node::socket;
-use evictd_node::status::{
-    ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus, Unanswered,
+use evictd_node::{
+    History, Waiting, socket,
+    status::{
+        ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus, Unanswered,
+    },
 };
-use evictd_testkit::program::{self, refusal};
-use evictd_testkit::testing::left_out;
+use evictd_signals::Signal;
+use evictd_testkit::{
+    program::{self, refusal},
+    testing::left_out,
+};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

@@ -23,7 +23,7 @@ pub use scene::Stage;
 pub use screen::Screen;
 
 use evictd_daemon::tasks::Daemon;
-use evictd_eviction::record::{Outcome, Record};
+use evictd_decision::record::{Outcome, Record};
 use evictd_kernel::{
     cgroup::{DEFAULT_ROOT, Hierarchies},
     clock::Clock,

@@ -2,8 +2,8 @@
 //! one. Everything is removed at the end, also after an error.
 
 use crate::scenario::VOLUME;
-use evictd_eviction::StarvedResource;
 use evictd_kernel::cgroup::{CgroupError, Controller, DEFAULT_ROOT, Hierarchies, Version};
+use evictd_signals::StarvedResource;
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},

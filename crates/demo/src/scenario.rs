@@ -2,8 +2,8 @@
 
 use super::worker::Role;
 use evictd_document::Document;
-use evictd_eviction::Signal;
 use evictd_pod::{Pod, wire};
+use evictd_signals::Signal;
 
 /// Name of the namespace all pods of the demo are in.
 pub(crate) const NAMESPACE: &str = "demo";

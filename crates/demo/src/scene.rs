@@ -1,12 +1,14 @@
 //! The content of the picture: written by the scenario, read by the drawing thread.
 
 use super::scenario::{Player, Scenario};
-use evictd_eviction::{
-    Decision, Housekeeper, Observations, Signal, StarvedResource,
+use evictd_decision::{
+    Decision,
     record::{Outcome, Record},
 };
+use evictd_eviction::Housekeeper;
 use evictd_node::{Cycle, Decided, Fact, Publish, Terminated};
 use evictd_pod::resources;
+use evictd_signals::{Observations, Signal, StarvedResource};
 use jiff::Timestamp;
 use std::{
     fs,

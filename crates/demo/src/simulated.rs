@@ -6,16 +6,17 @@ use super::{
     scene::Stage,
     worker::Taken,
 };
-use evictd_eviction::{
-    Answer, Decision, Housekeeper, Observation, Observations, Signal, Step, Usage,
-    departures::{Departure, Ending, Event, Purpose},
-    figure::Figure,
+use evictd_decision::{
+    Decision,
     record::{Ended, Method, Outcome, Record},
-    usage::{FsUsage, PodUsage, VolumeUsage},
 };
+use evictd_departures::{Departure, Ending, Event, Purpose};
+use evictd_eviction::{Answer, Housekeeper, Step};
 use evictd_node::start;
 use evictd_node_config::PodsSource;
 use evictd_pod::Pod;
+use evictd_signals::{Observation, Observations, Signal};
+use evictd_usage::{FsUsage, PodUsage, Usage, VolumeUsage, figure::Figure};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     path::{Path, PathBuf},

@@ -1,7 +1,7 @@
 //! The text after the scenario.
 
 use super::Report;
-use evictd_eviction::why::human_bytes;
+use evictd_signals::human_bytes;
 
 /// How this program was built: figures of one build say little of the other.
 const BUILD: &str = if cfg!(debug_assertions) {

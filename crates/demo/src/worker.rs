@@ -1,7 +1,7 @@
 //! The hidden subcommand that is the process of a demo pod: it uses memory, threads or disk space at a set rate.
 
-use evictd_eviction::StarvedResource;
 use evictd_pod::Quantity;
+use evictd_signals::StarvedResource;
 use std::{
     ffi::OsString,
     fs::File,

@@ -5,9 +5,9 @@
 mod node;
 
 use divan::{AllocProfiler, Bencher, black_box};
-use evictd_eviction::{
-    Decision, Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, threshold,
-};
+use evictd_decision::Decision;
+use evictd_eviction::{Housekeeper, Rules, Step};
+use evictd_signals::{Observation, Observations, Signal, ThresholdMaps, threshold};
 use jiff::{SignedDuration, Timestamp};
 use node::Node;
 

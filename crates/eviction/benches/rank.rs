@@ -5,7 +5,10 @@
 mod node;
 
 use divan::{Bencher, black_box};
-use evictd_eviction::{RankedPod, Rules, Signal, departures::Departures, rank::Ranking};
+use evictd_decision::RankedPod;
+use evictd_departures::Departures;
+use evictd_eviction::{Rules, rank::Ranking};
+use evictd_signals::Signal;
 use node::Node;
 use std::collections::BTreeSet;
 

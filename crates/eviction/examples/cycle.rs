@@ -2,8 +2,10 @@
 //! `cargo run -p evictd-eviction --example cycle`
 #![allow(clippy::print_stdout, reason = "an example")]
 
-use evictd_eviction::{Housekeeper, Rules, Summary, ThresholdMaps, simulation};
+use evictd_eviction::{Housekeeper, Rules, simulation};
 use evictd_pod::Pod;
+use evictd_signals::ThresholdMaps;
+use evictd_usage::Summary;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::error::Error;

@@ -1,6 +1,7 @@
 //! Thresholds of containerfs follow those of nodefs or imagefs (S1-013).
 
-use crate::{Signal, Threshold, rules::FilesystemLayout};
+use crate::rules::FilesystemLayout;
+use evictd_signals::{Signal, Threshold};
 
 /// One threshold the housekeeper works with.
 #[derive(Debug, Clone, PartialEq)]

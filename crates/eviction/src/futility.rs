@@ -1,8 +1,8 @@
 //! Stops evictions that do not help: then the pods are not the cause of the shortage (users #28).
 
-use crate::{
-    Observation, Observations, Signal, SignalMap, ThresholdValue, decision::ActingThreshold, rules,
-};
+use crate::rules;
+use evictd_decision::ActingThreshold;
+use evictd_signals::{Observation, Observations, Signal, SignalMap, ThresholdValue};
 use jiff::Timestamp;
 
 /// The last eviction for a signal and its effect.

@@ -18,20 +18,22 @@
 //! The daemon, `simulate`, `explain` and the demo all use this code.
 
 use crate::{
-    ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned, Signal,
-    SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, PassedOver, RankedPod, Spared},
-    departures::{Command, Departures},
-    forecast::Forecast,
+    Returned, containerfs,
     futility::Futile,
-    growth::Growth,
     rank::Ranking,
     rules::{Figures, MemoryAndSwap, Rules},
-    step::{Reclaim, Step, UsageNeed},
+    step::{Reclaim, Step},
     unevictable::Unevictable,
     watched::{Watched, is_met, is_newer, join_memory_and_swap},
 };
+use evictd_decision::{ActingThreshold, Decision, Owner, PassedOver, RankedPod, Spared};
+use evictd_departures::{Command, Departures};
 use evictd_pod::Pod;
+use evictd_signals::{
+    ConditionMap, NodeCondition, Observation, Observations, Signal, SignalMap, StarvedResource,
+    Threshold, ThresholdValue, forecast::Forecast,
+};
+use evictd_usage::{Growth, Usage, UsageNeed};
 use jiff::Timestamp;
 use std::borrow::Borrow;
 use std::collections::BTreeSet;

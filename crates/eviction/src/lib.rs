@@ -7,24 +7,31 @@
 //!
 //! | for | look at |
 //! |---|---|
-//! | what can run out, and its thresholds | [`Signal`], [`Threshold`], [`ThresholdMaps`] |
 //! | the rules of a kubelet, and those of evictd | [`Rules`] |
-//! | what a pod uses, and what its end gives back | [`usage`], [`figure`] |
-//! | which pod is evicted first, and why | [`rank`], [`why`] |
-//! | how fast a signal falls, and when it is exhausted | [`forecast`] |
-//! | what becomes of a pod that must leave | [`departures`] |
-//! | what goes before a pod does: dead containers, unused images | [`reclaim`] |
-//! | which pod is admitted | [`admission`], [`critical`] |
-//! | what is remembered of a decision | [`record`] |
+//! | which pod is evicted first | [`rank`] |
+//! | the limits of a pod on local storage | [`local_storage`] |
+//! | the message of an eviction | [`message`] |
+//! | how long evicted pods are kept | [`retention`] |
+//! | many cycles over captured statistics | [`simulation`] |
+//!
+//! The crates below it, from the lowest:
+//!
+//! | crate | contains |
+//! |---|---|
+//! | `evictd-signals` | what can run out, and its thresholds |
+//! | `evictd-usage` | what a pod uses |
+//! | `evictd-admission` | which new pod the node takes |
+//! | `evictd-reclaim` | what is removed before a pod is evicted: dead containers, unused images |
+//! | `evictd-decision` | a decision, why it was made, and its record |
+//! | `evictd-departures` | the stages of a pod that must leave |
 //!
 //! One cycle; `examples/cycle.rs` ranks more pods, from the statistics of a kubelet:
 //!
 //! ```
-//! use evictd_eviction::{
-//!     Answer, Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, Usage,
-//!     figure::Figure, usage::PodUsage,
-//! };
+//! use evictd_eviction::{Answer, Housekeeper, Rules, Step};
 //! use evictd_pod::Pod;
+//! use evictd_signals::{Observation, Observations, Signal, ThresholdMaps};
+//! use evictd_usage::{PodUsage, Usage, figure::Figure};
 //! use jiff::Timestamp;
 //!
 //! let mut maps = ThresholdMaps::default();
@@ -61,56 +68,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod admission;
 mod containerfs;
-pub mod critical;
-mod decision;
-pub mod departures;
-pub mod figure;
-pub mod fit;
-pub mod forecast;
 mod futility;
-pub mod growth;
-mod headroom;
 mod housekeeper;
 pub mod local_storage;
 pub mod message;
-mod node;
-mod observation;
-mod observations;
-pub mod pressure;
 pub mod rank;
-pub mod reclaim;
-pub mod record;
 mod relief;
 pub mod retention;
 mod returning;
 pub mod rules;
-mod signal;
 pub mod simulation;
-pub mod stalls;
 mod step;
-mod summary;
-pub mod threshold;
 mod unevictable;
-pub mod usage;
 mod watched;
-pub mod why;
 
-pub use decision::{
-    ActingThreshold, Cause, Decision, Eviction, Excess, PassedOver, RankedPod, Shares, Spared,
-    UnevictableGrowth, Unreachable, Withheld,
-};
-use evictd_pod::duration;
-pub use headroom::Headroom;
 pub use housekeeper::{Answer, Housekeeper};
-pub use observation::Observation;
-pub use observations::Observations;
-pub use pressure::PressureLimit;
-pub use returning::{Backoff, Owner, Returned};
+pub use returning::{Backoff, Returned};
 pub use rules::Rules;
-pub use signal::{ConditionMap, NodeCondition, Signal, SignalMap, StarvedResource};
-pub use step::{Reclaim, Step, UsageNeed};
-pub use summary::Summary;
-pub use threshold::{Threshold, ThresholdMaps, ThresholdValue};
-pub use usage::Usage;
+pub use step::{Reclaim, Step};

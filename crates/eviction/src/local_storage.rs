@@ -1,7 +1,9 @@
 //! Limits of a pod on local storage: per emptyDir volume, per pod, per container (S1-069 to S1-072).
 
-use crate::{decision::LocalStorageLimit, figure::sum, rules::StorageLimits, usage::PodUsage};
+use crate::rules::StorageLimits;
+use evictd_decision::LocalStorageLimit;
 use evictd_pod::{Container, Pod, Quantity};
+use evictd_usage::{PodUsage, figure::sum};
 
 /// A limit that a pod exceeds.
 #[derive(Debug, Clone, PartialEq, Eq)]

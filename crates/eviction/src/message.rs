@@ -2,8 +2,10 @@
 
 mod weighed;
 
-use crate::{StarvedResource, decision::ActingThreshold, pressure::percent, usage::PodUsage};
+use evictd_decision::ActingThreshold;
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{StarvedResource, pressure::percent};
+use evictd_usage::PodUsage;
 use std::{collections::BTreeMap, fmt::Write};
 
 pub use weighed::LONGEST;

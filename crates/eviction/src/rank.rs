@@ -1,17 +1,17 @@
 //! The order in which pods are evicted, for each starved resource (S1-060 to S1-068).
 
-use crate::{
-    Signal, StarvedResource, Usage,
-    decision::{Excess, RankedPod, RequestNote, Spared, Unreachable},
-    departures::{Departure, Departures, Stage},
-    figure::{Amount, Bytes, Figure, Source, Unit, kubelet, sum},
-    rules::{Figures, FilesystemLayout, PidRank, Rules, UnknownStats},
-    usage::{Extent, FsUsage, PodUsage},
-};
+use crate::rules::{Figures, FilesystemLayout, PidRank, Rules, UnknownStats};
+use evictd_decision::{Excess, RankedPod, RequestNote, Spared, Unreachable};
+use evictd_departures::{Departure, Departures, Stage};
 use evictd_pod::{
     Pod, Quantity,
     pod::Volume,
     resources::{EPHEMERAL_STORAGE, MEMORY},
+};
+use evictd_signals::{Signal, StarvedResource};
+use evictd_usage::{
+    Extent, FsUsage, PodUsage, Usage,
+    figure::{Amount, Bytes, Figure, Source, Unit, kubelet, sum},
 };
 use jiff::Timestamp;
 use std::borrow::Borrow;

@@ -1,61 +1,12 @@
-//! Whether evicting all eligible pods can lift a signal, which of them are worth it, and which pods use the resource.
+//! Whether evicting all eligible pods can lift a signal, and which of them are worth it.
 
-use crate::{
-    Observation, Rules, Signal, Threshold,
-    decision::{RankedPod, Shares, Spared},
-};
+use crate::Rules;
+use evictd_decision::{RankedPod, Shares, Spared, sum_of_gains};
 use evictd_pod::Quantity;
+use evictd_signals::Signal;
 
 /// A gain below this part of the missing amount is negligible: one hundredth.
 const LEAST_PART: i64 = 100;
-
-impl Shares {
-    /// Computes the shares from an observation of this signal, the threshold that acts, and a ranking for the signal.
-    /// `on_the_way` is the usage of terminating pods. With `reachable_only`, the target is the threshold alone where
-    /// its minimum reclaim is out of reach.
-    pub fn of(
-        signal: Signal,
-        (observed, threshold): (&Observation, &Threshold),
-        ranked: &[RankedPod],
-        on_the_way: Quantity,
-        reachable_only: bool,
-    ) -> Self {
-        let amount = |value| signal.quantity(value);
-        // All amounts are in the unit of the signal, so that counts and bytes are never added.
-        let available = amount(observed.available);
-        let (pods, taken) = (sum(ranked.iter()), amount(observed.taken()));
-        let may_go = sum(ranked.iter().filter(|pod| pod.spared.is_none()));
-        let below = |wanted: Quantity| (wanted - available).max(Quantity::ZERO);
-        let crossed = below(threshold.value.at(observed.capacity));
-        // A percentage of an absurd capacity may be negative.
-        let wanted = below(threshold.to_reach(observed.capacity)).max(crossed);
-        // Where the minimum reclaim is out of reach, an eviction that lifts the threshold alone is still worth it.
-        let out_of_reach = may_go + on_the_way < wanted && crossed.is_positive();
-        Self {
-            resource: signal.resource(),
-            short: if out_of_reach && reachable_only {
-                crossed
-            } else {
-                wanted
-            },
-            may_go,
-            on_the_way,
-            in_no_pod: (taken - pods).max(Quantity::ZERO),
-            pods,
-            capacity: amount(observed.capacity),
-        }
-    }
-
-    /// Whether the end of all eligible pods would free the missing amount and `more`.
-    pub(crate) fn suffice(&self, more: Quantity) -> bool {
-        self.may_go + self.on_the_way >= self.short + more
-    }
-
-    /// The missing amount without the usage that is being freed already.
-    pub(crate) fn missing(&self) -> Quantity {
-        (self.short - self.on_the_way).max(Quantity::ZERO)
-    }
-}
 
 /// The pods that may be evicted for a signal, in their order, without those whose end gains next to nothing.
 pub(crate) struct Eligible<'a> {
@@ -94,7 +45,7 @@ impl<'a> Eligible<'a> {
         }
         let large = pods.iter().filter(|pod| !is_small(pod)).copied();
         // Many small pods may be needed together if the large ones do not suffice.
-        if !rules.small_gains_last || sum(large) < shares.missing() {
+        if !rules.small_gains_last || sum_of_gains(large) < shares.missing() {
             return Self { pods, small: 0 };
         }
         let all = pods.len();
@@ -113,11 +64,6 @@ impl<'a> Eligible<'a> {
         // Without a pod that suffices alone the order of the ranking decides, as always.
         alone.or_else(|| self.pods.first()).copied()
     }
-}
-
-fn sum<'a>(pods: impl Iterator<Item = &'a RankedPod>) -> Quantity {
-    let held = pods.filter_map(|pod| pod.gain);
-    held.fold(Quantity::ZERO, |sum, held| sum + held)
 }
 
 /// The terminating pods that are waited for; their usage will be freed.

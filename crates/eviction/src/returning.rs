@@ -4,11 +4,10 @@
 //! further eviction; from the third on its taint is held as well. A pod that exceeds its own limit is not a sign of
 //! pressure on the node and does not count.
 
-use crate::{ConditionMap, NodeCondition};
-use evictd_pod::Pod;
+use evictd_decision::Owner;
+use evictd_signals::{ConditionMap, NodeCondition};
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 
 /// From this eviction on the condition is held.
 const CONDITION_FROM: u32 = 2;
@@ -19,43 +18,6 @@ const TAINT_FROM: u32 = 3;
 const WINDOW: i32 = 3;
 /// The most evictions that are remembered.
 const MAX_REMEMBERED: usize = 256;
-
-/// The controller of a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Owner {
-    /// `apps/v1`, ...
-    pub api_version: String,
-    /// `ReplicaSet`, ...
-    pub kind: String,
-    /// Its pods' namespace.
-    pub namespace: String,
-    /// Name of the controller.
-    pub name: String,
-    /// UID of the controller; one that was created again has another.
-    pub uid: String,
-}
-
-impl Owner {
-    /// The owner of this pod; `None` if no controller would make the pod again. The kubelet starts a static pod again,
-    /// and no condition keeps it away; its mirror names the node as its owner.
-    pub fn of(pod: &Pod) -> Option<Self> {
-        let owner = pod.controller.as_ref().filter(|_| !pod.is_from_file())?;
-        Some(Self {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            namespace: pod.namespace.clone(),
-            name: owner.name.clone(),
-            uid: owner.uid.clone(),
-        })
-    }
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
-    }
-}
 
 /// How long a condition is held after an eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

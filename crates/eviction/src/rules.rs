@@ -1,13 +1,11 @@
 //! The rules that a housekeeper follows: exactly the kubelet's, or evictd's, which differ where the kubelet's harm
 //! users.
 
-use crate::{
-    Signal, SignalMap, Threshold,
-    decision::{Preference, Spared},
-    returning::Backoff,
-};
-use evictd_pod::wire::TextMap;
-use evictd_pod::{Pod, Quantity, pod::CRITICAL_PRIORITY, selector::Operator};
+use crate::returning::Backoff;
+use evictd_decision::{Preference, Spared};
+use evictd_pod::{Pod, Quantity, pod::CRITICAL_PRIORITY, selector::Operator, wire::TextMap};
+use evictd_signals::{Observations, Signal, SignalMap, Threshold};
+use evictd_usage::Summary;
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeMap};
@@ -376,6 +374,16 @@ impl Rules {
             _ if hard => self.hard_grace_period_seconds,
             Some(most) => requested.map_or(most, |requested| requested.min(most)),
             None => own_grace_period_seconds(pod),
+        }
+    }
+
+    /// The signals that count as observed.
+    pub fn observed(&self, summary: &Summary) -> Observations {
+        let all = summary.observations();
+        if self.zero_capacity_counts {
+            all
+        } else {
+            all.measured()
         }
     }
 

@@ -2,16 +2,18 @@
 
 mod leaving;
 
-use crate::{
-    Answer, Cause, Decision, Housekeeper, NodeCondition, Observations, Reclaim, Rules,
-    StarvedResource, Step, Summary, Threshold, ThresholdMaps, Usage,
-    decision::{Eviction, Withheld},
-    departures::{Departure, Ending, Event, Purpose},
-    duration,
-    rules::FilesystemLayout,
+use crate::{Answer, Housekeeper, Reclaim, Rules, Step, rules::FilesystemLayout};
+use evictd_decision::{Cause, Decision, Eviction, Withheld};
+use evictd_departures::{Departure, Ending, Event, Purpose};
+use evictd_pod::{
+    Pod, duration,
+    wire::{self, null_is_default},
+};
+use evictd_signals::{
+    NodeCondition, Observations, StarvedResource, Threshold, ThresholdMaps,
     threshold::{self, ThresholdError},
 };
-use evictd_pod::{Pod, wire, wire::null_is_default};
+use evictd_usage::{Summary, Usage};
 use jiff::{SignedDuration, Timestamp};
 use leaving::Leaving;
 use serde::{Deserialize, Serialize};
@@ -219,7 +221,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
         });
         let mut outcome = StepOutcome::default();
         if let Some(summary) = &step.summary {
-            let seen = summary.observed(housekeeper.rules());
+            let seen = housekeeper.rules().observed(summary);
             let usage = usage(&mut housekeeper, now, &pods, summary);
             let begun = housekeeper.begin(now, &seen);
             leaving.observe(&mut housekeeper, now, summary, &seen);
@@ -281,7 +283,7 @@ pub fn cycle(
     after_reclaim: Option<&Summary>,
 ) -> StepOutcome {
     let usage = usage(housekeeper, now, pods, summary);
-    let seen = summary.observed(housekeeper.rules());
+    let seen = housekeeper.rules().observed(summary);
     let step = housekeeper.begin(now, &seen);
     let after_reclaim = after_reclaim.unwrap_or(summary);
     turn(housekeeper, now, (pods, &usage), after_reclaim, step)
@@ -317,7 +319,7 @@ fn turn(
             Step::LocalStorage => Answer::LocalStorage(Some((pods, usage))),
             Step::Reclaim(reclaim) => {
                 outcome.reclaim(reclaim);
-                fresh = after_reclaim.observed(housekeeper.rules());
+                fresh = housekeeper.rules().observed(after_reclaim);
                 Answer::Reclaimed(Some(&fresh))
             }
             Step::Measure(signal) => Answer::Measured(signal, pods, usage),

@@ -1,6 +1,7 @@
 //! The data that the housekeeper asks its caller for.
 
-use crate::Signal;
+use evictd_signals::Signal;
+use evictd_usage::UsageNeed;
 use serde::Serialize;
 
 /// The next request to the caller.
@@ -30,13 +31,4 @@ pub struct Reclaim {
     pub dead_containers: bool,
     /// Then delete unused images.
     pub unused_images: bool,
-}
-
-/// The usage that is needed of every pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UsageNeed {
-    /// The signal that the usage is for.
-    pub signal: Signal,
-    /// Whether the threshold is hard.
-    pub hard: bool,
 }

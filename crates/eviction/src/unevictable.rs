@@ -4,12 +4,10 @@
 //! with the signal. A directory walk or a kubelet's answer is older, and a pod's writes since then would look like
 //! growth of the host. So would the growth of a pod whose usage is unknown: without it nothing is noted.
 
-use crate::{
-    Observation, Signal, SignalMap, StarvedResource, Usage,
-    decision::{RankedPod, Spared, UnevictableGrowth, Unreachable},
-    forecast::Trend,
-};
+use evictd_decision::{RankedPod, Spared, UnevictableGrowth, Unreachable};
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{Observation, Signal, SignalMap, StarvedResource, forecast::Trend};
+use evictd_usage::Usage;
 use jiff::{SignedDuration, Timestamp};
 use std::{borrow::Borrow, collections::HashMap};
 

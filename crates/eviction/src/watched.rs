@@ -1,7 +1,8 @@
 //! The state of one threshold from cycle to cycle: crossed, held, acting.
 
-use crate::{Observation, Observations, Signal, Threshold, containerfs::EffectiveThreshold};
+use crate::containerfs::EffectiveThreshold;
 use evictd_pod::Quantity;
+use evictd_signals::{Observation, Observations, Signal, Threshold};
 use jiff::Timestamp;
 
 #[allow(

@@ -1,15 +1,12 @@
 //! A cycle in which nothing is short allocates nothing, whatever the number of pods.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use evictd_eviction::{
-    Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, Usage,
-    figure::Figure,
-    pressure::Stall,
-    rules::MemoryAndSwap,
-    threshold,
-    usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
-};
+use evictd_eviction::{Housekeeper, Rules, Step, rules::MemoryAndSwap};
 use evictd_pod::Pod;
+use evictd_signals::{
+    Observation, Observations, Signal, ThresholdMaps, pressure::Stall, threshold,
+};
+use evictd_usage::{ContainerUsage, FsUsage, PodUsage, Usage, VolumeUsage, figure::Figure};
 use jiff::{SignedDuration, Timestamp};
 
 fn node(pods: usize) -> (Vec<Pod>, Usage) {

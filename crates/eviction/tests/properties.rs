@@ -1,15 +1,18 @@
 //! What holds whatever happens: random pods, usage, thresholds and timelines, absurd figures among them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use evictd_decision::{Decision, Excess, RankedPod, Shares, Spared};
+use evictd_departures::{Departure, Departures, Ending, Event, Purpose};
 use evictd_eviction::{
-    Answer, Decision, Excess, Housekeeper, Observation, Observations, RankedPod, Rules, Shares,
-    Signal, Spared, StarvedResource, Step, Threshold, ThresholdValue, Usage, departures::Departure,
-    departures::Departures, departures::Ending, departures::Event, departures::Purpose,
-    figure::Figure, rank::Ranking, rules::FilesystemLayout, rules::PREFERENCE_ANNOTATION,
-    rules::UnknownStats, usage::ContainerUsage, usage::FsUsage, usage::PodUsage,
-    usage::VolumeUsage,
+    Answer, Housekeeper, Rules, Step,
+    rank::Ranking,
+    rules::{FilesystemLayout, PREFERENCE_ANNOTATION, UnknownStats},
 };
 use evictd_pod::{Pod, Quantity, wire};
+use evictd_signals::{
+    Observation, Observations, Signal, StarvedResource, Threshold, ThresholdValue,
+};
+use evictd_usage::{ContainerUsage, FsUsage, PodUsage, Usage, VolumeUsage, figure::Figure};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};

@@ -2,12 +2,12 @@
 //!
 //! `cargo run -p evictd-kernel --example signals` needs no rights and changes nothing.
 
-use evictd_eviction::{Signal, why::human_bytes};
 use evictd_kernel::{
     cgroup::{DEFAULT_ROOT, Hierarchies},
     clock::Clock,
     signals::{FilesystemPaths, MemoryAvailable, Sample, Sampler, SignalSources},
 };
+use evictd_signals::{Signal, human_bytes};
 use std::{error::Error, io::Write, path::Path, time::Duration};
 
 const SAMPLES: usize = 3;

@@ -19,7 +19,7 @@
 //! `evictd-eviction`'s.
 //!
 //! ```
-//! use evictd_eviction::Signal;
+//! use evictd_signals::Signal;
 //! use evictd_kernel::clock::Clock;
 //! use evictd_kernel::signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources};
 //!

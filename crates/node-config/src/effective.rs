@@ -11,9 +11,12 @@ use super::{
 };
 use evictd_cluster_client::{Credentials, KubeletSettings};
 use evictd_eviction::{
-    Rules, Signal, Threshold, ThresholdMaps,
+    Rules,
     retention::Retention,
     rules::{Futility, MemoryAndSwap, PidRank, PodRequests, PodSelection, UnknownStats},
+};
+use evictd_signals::{
+    Signal, Threshold, ThresholdMaps,
     threshold::{self, ParsedThresholds, ThresholdError},
 };
 use jiff::SignedDuration;

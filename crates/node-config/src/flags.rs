@@ -9,7 +9,7 @@ use super::{
     node::{Content, Entry, Node},
 };
 use evictd_document::Place;
-use evictd_eviction::Signal;
+use evictd_signals::Signal;
 
 /// Keys of distributions, in lower case and without dashes, whose values are flags of a kubelet.
 const HOLDERS: [&str; 6] = [

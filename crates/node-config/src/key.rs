@@ -7,7 +7,7 @@ use super::{
     node::Node,
     value::Value,
 };
-use evictd_eviction::Signal;
+use evictd_signals::Signal;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! The forms of amounts and durations, as JSON Schemas with regular expressions that every editor understands.
 
-use evictd_eviction::Signal;
+use evictd_signals::Signal;
 use serde_json::{Value as Json, json};
 
 /// An amount of bytes or counts, as Kubernetes writes it, or a share of the capacity.

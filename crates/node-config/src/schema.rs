@@ -8,7 +8,7 @@ use super::{
     keys::KEYS,
     node::Node,
 };
-use evictd_eviction::Signal;
+use evictd_signals::Signal;
 use serde_json::{Map, Value as Json, json};
 
 /// The draft that editors understand.

@@ -5,9 +5,10 @@ mod mistakes;
 
 use super::*;
 use evictd_eviction::{
-    Rules, Signal, Threshold,
+    Rules,
     rules::{Futility, PidRank, UnknownStats},
 };
+use evictd_signals::{Signal, Threshold};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 

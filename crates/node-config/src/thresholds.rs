@@ -8,12 +8,13 @@ use super::{
     values::duration_advice,
     word::nearest,
 };
-use evictd_eviction::{
-    PressureLimit, Signal, Threshold, ThresholdMaps, ThresholdValue,
-    rules::MemoryAndSwap,
+use evictd_eviction::rules::MemoryAndSwap;
+use evictd_pod::Quantity;
+use evictd_signals::{
+    Signal, Threshold, ThresholdMaps, ThresholdValue,
+    pressure::PressureLimit,
     threshold::{ParsedThresholds, ThresholdError, ThresholdErrorKind},
 };
-use evictd_pod::Quantity;
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
 

@@ -12,11 +12,8 @@ use super::{
         UsageSource,
     },
 };
-use evictd_eviction::{
-    rules::MemoryAndSwap, rules::PidRank, rules::PodRequests, rules::UnknownStats,
-};
-use evictd_pod::duration;
-use evictd_pod::duration::DurationError;
+use evictd_eviction::rules::{MemoryAndSwap, PidRank, PodRequests, UnknownStats};
+use evictd_pod::duration::{self, DurationError};
 use jiff::SignedDuration;
 use serde_json::{Value as Json, json};
 use std::{

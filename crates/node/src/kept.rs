@@ -8,10 +8,8 @@ use crate::{
     pods::{Rejected, Rejection},
     regular_file, whole_file,
 };
-use evictd_eviction::{
-    ConditionMap, NodeCondition,
-    departures::{Departure, NoticeState, Purpose},
-};
+use evictd_departures::{Departure, NoticeState, Purpose};
+use evictd_signals::{ConditionMap, NodeCondition};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,7 +4,7 @@
 //! daemon but not a reboot; or from an annotation of this node's Node.
 
 use crate::{regular_file, whole_file};
-use evictd_eviction::record::Paused;
+use evictd_decision::record::Paused;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{

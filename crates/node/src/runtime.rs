@@ -2,11 +2,11 @@
 
 use crate::config::Effective;
 use evictd_cri::{Client, Error, Filesystems, Settings};
-use evictd_eviction::reclaim::Size;
 use evictd_kernel::{
     threads::Pool,
     walk::{Budget, DiskUsage},
 };
+use evictd_reclaim::Size;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering},

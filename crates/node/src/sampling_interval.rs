@@ -4,7 +4,7 @@
 //! twice the rate at which the signal fell between the last two observations. The other is the rate at which a workload
 //! may start to fill a quiet node.
 
-use evictd_eviction::{
+use evictd_signals::{
     Observation, Signal, SignalMap, StarvedResource,
     forecast::{Forecast, LastStep},
 };

@@ -2,13 +2,10 @@
 
 use super::Arguments;
 use crate::cli::{Failure, mistakes::Mistakes};
+use evictd_admission::{Failure as Finding, Insufficient, Outcome, fit};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
-use evictd_eviction::{
-    NodeCondition,
-    admission::{self, Failure as Finding, Insufficient, Outcome},
-    fit,
-};
 use evictd_pod::{Node, Pod, Quantity, resources};
+use evictd_signals::NodeCondition;
 use std::path::Path;
 
 /// May this pod be admitted beside those pods on that node?
@@ -90,7 +87,7 @@ impl Question {
             findings,
             ..
         } = self;
-        let mut outcome = admission::admit(pod, pods, conditions, findings).named(pods);
+        let mut outcome = evictd_admission::admit(pod, pods, conditions, findings).named(pods);
         let others = self.others.iter();
         let qos = others.map(|pod| (pod.full_name(), pod.qos.as_str().to_owned()));
         outcome.qos.extend(qos);

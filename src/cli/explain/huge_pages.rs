@@ -1,8 +1,9 @@
 //! Memory that is set aside as huge pages, which kubelets before 1.37 count as available (S7-280).
 
-use evictd_eviction::{Signal, Summary, why::human_bytes};
 use evictd_node_config::Kind;
 use evictd_pod::Node;
+use evictd_signals::{Signal, human_bytes};
+use evictd_usage::Summary;
 
 /// The first version whose summary leaves huge pages out.
 const LEFT_OUT_SINCE: (u32, u32) = (1, 37);

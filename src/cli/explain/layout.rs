@@ -1,6 +1,8 @@
 //! Which of the node's directories share a filesystem, as far as a summary shows it.
 
-use evictd_eviction::{Observations, Signal, Summary, rules::FilesystemLayout};
+use evictd_eviction::rules::FilesystemLayout;
+use evictd_signals::{Observations, Signal};
+use evictd_usage::Summary;
 
 /// The layout, and its source.
 pub(super) struct Assumed {

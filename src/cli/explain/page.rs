@@ -7,8 +7,9 @@ use super::{
 };
 use crate::cli::{evidence, ranking, table::amount};
 use evictd_command::{Colour, Column, Row, Table, View};
-use evictd_eviction::{Decision, Observation, Signal};
+use evictd_decision::Decision;
 use evictd_pod::duration;
+use evictd_signals::{Observation, Signal};
 
 /// How many ranked pods are shown.
 const SHOWN: usize = 20;

@@ -2,11 +2,17 @@
 
 use super::{freed::Freed, taints::NodeReport};
 use crate::cli::evidence;
+use evictd_decision::{
+    Decision, RankedPod, Shares,
+    why::{self, Row},
+};
 use evictd_eviction::{
-    Decision, Housekeeper, NodeCondition, Observation, RankedPod, Rules, Shares, Signal, Summary,
-    Threshold, simulation, simulation::StepOutcome, why, why::Row,
+    Housekeeper, Rules,
+    simulation::{self, StepOutcome},
 };
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{NodeCondition, Observation, Signal, Threshold};
+use evictd_usage::Summary;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
@@ -156,7 +162,7 @@ pub(super) fn explain(
     let mut step = simulation::cycle(&mut housekeeper, now, pods, summary, None);
     step.describe(&housekeeper, now);
     let usage = summary.usage(pods);
-    let seen = summary.observed(housekeeper.rules());
+    let seen = housekeeper.rules().observed(summary);
     let raw = summary.observations();
     let rank = |signal| Ranked {
         signal,

@@ -3,12 +3,12 @@
 
 use crate::cli::table::{duration, moment};
 use evictd_command::{Colour, Column, Table, View};
-use evictd_eviction::NodeCondition;
 use evictd_pod::{
     Pod,
     node::{Lease, Node},
     wire::{Condition, Taint},
 };
+use evictd_signals::NodeCondition;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 

@@ -3,8 +3,9 @@
 use super::report::{ChosenBy, Report, SignalState, ThresholdState};
 use crate::cli::{evidence, table::amount};
 use evictd_command::{Colour, View};
-use evictd_eviction::{Decision, Observation};
+use evictd_decision::Decision;
 use evictd_pod::duration;
+use evictd_signals::Observation;
 
 /// The next victim, and why the first pod ranks first, in a few short sentences.
 pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {

@@ -5,11 +5,11 @@ use crate::cli::{
     table::{amount, moment},
 };
 use evictd_command::Colour;
-use evictd_eviction::{
+use evictd_node::status::{SignalStatus, Status, ThresholdStatus};
+use evictd_signals::{
     Observation, Signal,
     pressure::{self, WHOLE},
 };
-use evictd_node::status::{SignalStatus, Status, ThresholdStatus};
 
 /// Whether the headline is about something that is short, exhausted or not observed.
 pub(in crate::cli) fn is_alarming(status: &Status) -> bool {

@@ -7,8 +7,8 @@ use crate::cli::status::{headline, is_alarming, no_decision};
 use crate::cli::table::{amount, duration, moment, or_dash, text};
 use anyhow::Context;
 use evictd_command::{Failure, View, printable_line, shortened};
-use evictd_eviction::pressure::WHOLE;
 use evictd_node::status::{SignalStatus, Status, ThresholdStatus};
+use evictd_signals::pressure::WHOLE;
 use jiff::SignedDuration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -349,10 +349,8 @@ fn cell(left: i64, capacity: i64, cells: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::{
-        Signal,
-        record::{Kind, Record},
-    };
+    use evictd_decision::record::{Kind, Record};
+    use evictd_signals::Signal;
     use serde_json::json;
 
     #[test]

@@ -3,8 +3,8 @@
 mod dashboard;
 
 use crate::promtool;
-use evictd_eviction::{Observation, Signal};
 use evictd_node::{Format, Metrics, ThresholdState, Tier};
+use evictd_signals::{Observation, Signal};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

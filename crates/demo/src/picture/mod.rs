@@ -7,7 +7,7 @@ pub mod svg;
 mod trace;
 
 use super::scene::Scene;
-use evictd_eviction::{StarvedResource, why::human_bytes};
+use evictd_signals::{StarvedResource, human_bytes};
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},

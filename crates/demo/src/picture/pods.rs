@@ -2,7 +2,7 @@
 
 use super::{BAD, FAINT, GOOD, SPECIAL, STRONG, WARNING, amount, bar, eighths};
 use crate::scene::{Fate, PodLine, Scene};
-use evictd_eviction::StarvedResource;
+use evictd_signals::StarvedResource;
 use ratatui::{
     style::Style,
     text::{Line, Span},

@@ -2,7 +2,11 @@
 
 use super::{BAD, FAINT, GOOD, SPECIAL, STRONG, WARNING, amount, millis};
 use crate::scene::{Act, Scene};
-use evictd_eviction::{Excess, RankedPod, Spared, StarvedResource, record::Ended, record::Outcome};
+use evictd_decision::{
+    Excess, RankedPod, Spared,
+    record::{Ended, Outcome},
+};
+use evictd_signals::StarvedResource;
 use ratatui::{
     style::Style,
     text::{Line, Span},

@@ -1,12 +1,8 @@
 //! The node that the kubelet's own figures were taken on: two containers a pod, QoS in turn, eight priorities, an
 //! emptyDir with a limit, figures of every pod.
 
-use evictd_eviction::{
-    Usage,
-    figure::Figure,
-    usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
-};
 use evictd_pod::Pod;
+use evictd_usage::{ContainerUsage, FsUsage, PodUsage, Usage, VolumeUsage, figure::Figure};
 
 const MIB: i64 = 1 << 20;
 

@@ -1,6 +1,7 @@
 //! Decisions on disks that wait for figures: of a container that has just begun the runtime has none for 10 s.
 
-use crate::{Observations, Signal, SignalMap, watched::Watched};
+use crate::watched::Watched;
+use evictd_signals::{Observations, Signal, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 
 /// The longest wait: runtimes count writable layers every 10 s.

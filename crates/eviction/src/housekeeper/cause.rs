@@ -1,13 +1,10 @@
 //! Which pods may be evicted for a pressure signal: by which pods wait, and for which resource.
 
-use crate::{
-    Observation, Observations, Signal, ThresholdValue, Usage,
-    decision::{ActingThreshold, RankedPod, Withheld},
-    pressure::percent,
-    rules::Rules,
-    stalls::StallCause,
-};
+use crate::rules::Rules;
+use evictd_decision::{ActingThreshold, RankedPod, Withheld};
 use evictd_pod::Quantity;
+use evictd_signals::{Observation, Observations, Signal, ThresholdValue, pressure::percent};
+use evictd_usage::{StallCause, Usage};
 
 /// While more than this part of the memory is available, in percent, no pod waits because the node lacks memory.
 const PLENTY: i64 = 30;

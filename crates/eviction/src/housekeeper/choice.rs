@@ -2,16 +2,20 @@
 
 use super::{Housekeeper, cause::Candidates};
 use crate::{
-    Cause, Decision, Signal, StarvedResource, Threshold, Usage,
-    decision::{ActingThreshold, Eviction, RankedPod, Shares, UnevictableGrowth, Withheld},
-    departures::Chosen,
     message::{eviction_message, weighed_message},
     relief::{self, Eligible},
     rules::Figures,
     unevictable::{HORIZON, Unevictable},
-    why::{Choice, passed_over, why},
 };
+use evictd_decision::{
+    ActingThreshold, Cause, Decision, Eviction, PassedOver, RankedPod, Shares, UnevictableGrowth,
+    Withheld,
+    why::{Choice, why},
+};
+use evictd_departures::Chosen;
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{Signal, StarvedResource, Threshold};
+use evictd_usage::Usage;
 use jiff::{SignedDuration, Timestamp};
 use std::borrow::Borrow;
 
@@ -117,7 +121,7 @@ impl Housekeeper {
             expected_gain: victim.and_then(|victim| victim.gain),
             uid: victim_pod.map(|pod| pod.uid.clone()),
             owner: victim_pod.and_then(|pod| self.conditions.owner_of(now, pod, &self.rules)),
-            passed_over: passed_over::largest(signal, &ranked, victim),
+            passed_over: PassedOver::largest(signal, &ranked, victim),
             threshold: Some(acting),
             eviction,
             withheld,

@@ -1,10 +1,9 @@
 //! The node's conditions: when the cause of each was last seen, and which owners hold one because their pods come back.
 
-use crate::{
-    ConditionMap, NodeCondition, Owner, Returned, decision::OwnerCount, returning::Returning,
-    rules::Rules,
-};
+use crate::{Returned, returning::Returning, rules::Rules};
+use evictd_decision::{Owner, OwnerCount};
 use evictd_pod::Pod;
+use evictd_signals::{ConditionMap, NodeCondition};
 use jiff::Timestamp;
 
 /// Which conditions hold, and why.

@@ -2,15 +2,17 @@
 
 use super::{Housekeeper, reclaim::waits_for};
 use crate::{
-    ConditionMap, Decision, Observations, RankedPod, Signal, SignalMap, StarvedResource, Threshold,
-    Usage,
-    decision::Withheld,
-    departures::{CLEANUP_TIMEOUT, Command, Context, Departure, Ending, Event, Stage, after},
-    reclaim::{Outlook, Wait},
-    step::{Step, UsageNeed},
+    step::Step,
     watched::{Watched, is_met},
 };
+use evictd_decision::{Decision, RankedPod, Withheld};
+use evictd_departures::{
+    CLEANUP_TIMEOUT, Command, Context, Departure, Ending, Event, Stage, after,
+};
 use evictd_pod::Pod;
+use evictd_reclaim::{Outlook, Wait};
+use evictd_signals::{ConditionMap, Observations, Signal, SignalMap, StarvedResource, Threshold};
+use evictd_usage::{Usage, UsageNeed};
 use jiff::{SignedDuration, Timestamp};
 use std::borrow::Borrow;
 

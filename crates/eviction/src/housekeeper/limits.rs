@@ -1,14 +1,14 @@
 //! Pods that exceed a limit of their own on local storage.
 
 use crate::{
-    Cause, Decision, Eviction, StarvedResource, Usage,
-    decision::{PassedOver, Spared},
     local_storage::{self, Exceeded},
     message::local_storage_message,
     rules::Rules,
-    why::passed_over,
 };
+use evictd_decision::{Cause, Decision, Eviction, PassedOver, Spared};
 use evictd_pod::Pod;
+use evictd_signals::StarvedResource;
+use evictd_usage::Usage;
 use jiff::Timestamp;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl LimitCheck {
                 None => over_limit(now, (index, pod), exceeded, rules),
                 Some(spared) if spared.lasts() => {
                     let message = &exceeded.message;
-                    let one = passed_over::over_limit(pod, exceeded.used, spared, message);
+                    let one = PassedOver::over_limit(pod, exceeded.used, spared, message);
                     self.over.push(one.clone());
                     over_limit_and_spared(now, &exceeded, one)
                 }

@@ -1,6 +1,7 @@
 //! Decisions that are not made at present, so that they do not hide the signals for which a pod can be evicted.
 
-use crate::{Signal, SignalMap, step::UsageNeed};
+use evictd_signals::{Signal, SignalMap};
+use evictd_usage::UsageNeed;
 use jiff::Timestamp;
 
 /// For each signal why its decision is not made.

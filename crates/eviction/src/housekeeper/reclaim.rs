@@ -1,12 +1,9 @@
 //! Node-level reclaim as the housekeeper sees it: for which signals there is one, and whether it sufficed.
 
-use crate::{
-    NodeCondition, Signal, SignalMap, StarvedResource,
-    decision::ActingThreshold,
-    reclaim::{Outlook, Wait, wait},
-    rules::Rules,
-    step::Reclaim,
-};
+use crate::{rules::Rules, step::Reclaim};
+use evictd_decision::ActingThreshold;
+use evictd_reclaim::{Outlook, Wait, wait};
+use evictd_signals::{NodeCondition, Signal, SignalMap, StarvedResource};
 use jiff::{SignedDuration, Timestamp};
 
 /// How far the reclaims are that signals wait for.

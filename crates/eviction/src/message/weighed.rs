@@ -2,16 +2,11 @@
 //! if a volume holds most.
 
 use super::{eviction_message, shortage};
-use crate::{
-    Signal, StarvedResource,
-    decision::{ActingThreshold, Excess, LocalStorageLimit, RankedPod},
-    local_storage::Exceeded,
-    rank::DiskParts,
-    rules::FilesystemLayout,
-    usage::{Extent, FsUsage, PodUsage},
-    why::human_bytes,
-};
+use crate::{local_storage::Exceeded, rank::DiskParts, rules::FilesystemLayout};
+use evictd_decision::{ActingThreshold, Excess, LocalStorageLimit, RankedPod};
 use evictd_pod::{Pod, pod::Volume};
+use evictd_signals::{Signal, StarvedResource, human_bytes};
+use evictd_usage::{Extent, FsUsage, PodUsage};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// The longest message in bytes; the note of an event may have 1024.

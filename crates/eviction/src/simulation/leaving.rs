@@ -4,12 +4,14 @@
 //! pod's usage does not count as free while a summary lists the pod. Once no summary does, its memory has two seconds
 //! to come back, and two more whenever some of it came back.
 
-use crate::{
-    Decision, Housekeeper, Observations, Signal, StarvedResource, Summary,
-    decision::Eviction,
-    departures::{Departure, Ending, Event, PodState, Purpose, RemainingUsage, Stage, after},
+use crate::Housekeeper;
+use evictd_decision::{Decision, Eviction};
+use evictd_departures::{
+    Departure, Ending, Event, PodState, Purpose, RemainingUsage, Stage, after,
 };
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{Observations, Signal, StarvedResource};
+use evictd_usage::Summary;
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, path::PathBuf};
 

@@ -1,12 +1,11 @@
 //! A decision on a disk waits for figures that could change it, and no longer than there is time.
 
 use crate::node::{MI, at, disk, evictd, files, hard, kubelet, pod, priority};
-use evictd_eviction::{
-    Answer, Decision, Housekeeper, Observation, Observations, Rules, Signal, Step, Usage,
-    figure::Figure,
-    usage::{Extent, FsUsage, PodUsage},
-};
+use evictd_decision::Decision;
+use evictd_eviction::{Answer, Housekeeper, Rules, Step};
 use evictd_pod::Pod;
+use evictd_signals::{Observation, Observations, Signal};
+use evictd_usage::{Extent, FsUsage, PodUsage, Usage, figure::Figure};
 use serde_json::json;
 
 /// A node whose disk has a threshold of 1000Mi, with a neighbour that holds 150Mi and a container that has just begun.

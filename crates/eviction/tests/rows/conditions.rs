@@ -1,10 +1,8 @@
 //! From observation to condition and to what acts (S1-013, S1-014, S1-024 to S1-033).
 
 use crate::node::{MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, seen, soft};
-use evictd_eviction::{
-    NodeCondition, Observation, Observations, Rules, Signal, Step, Threshold, admission,
-    rules::FilesystemLayout, simulation,
-};
+use evictd_eviction::{Rules, Step, rules::FilesystemLayout, simulation};
+use evictd_signals::{NodeCondition, Observation, Observations, Signal, Threshold};
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -350,7 +348,8 @@ fn s1_089_admission_sees_a_condition_for_as_long_as_it_is_held() {
         (61, 100, true),
     ] {
         node.look(second, &[(PID, available)]);
-        let answer = admission::admit(&new, &[] as &[evictd_pod::Pod], &node.conditions(), &[]);
+        let answer =
+            evictd_admission::admit(&new, &[] as &[evictd_pod::Pod], &node.conditions(), &[]);
         assert_eq!(answer.allowed, allowed, "{second} s");
     }
 }

@@ -3,10 +3,11 @@
 use crate::node::{MI, Node, at, evictd, hard, kubelet, memory, priority, requesting, seen, soft};
 use crate::node::{dies, fails};
 use crate::node::{hard_with_reclaim, terminating};
-use evictd_eviction::{
-    Rules, Signal, Step, Threshold, Withheld, departures::Event, departures::PodState,
-};
+use evictd_decision::Withheld;
+use evictd_departures::{Event, PodState};
+use evictd_eviction::{Rules, Step};
 use evictd_pod::Quantity;
+use evictd_signals::{Signal, Threshold};
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -31,7 +32,7 @@ fn enough() -> Withheld {
     Withheld::DyingPodsRelease {
         pods: vec!["default/large".to_owned()],
         release: Quantity::bytes(60 * MI),
-        resource: evictd_eviction::StarvedResource::Memory,
+        resource: evictd_signals::StarvedResource::Memory,
     }
 }
 

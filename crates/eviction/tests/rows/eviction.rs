@@ -1,8 +1,10 @@
 //! The eviction itself: one a cycle, critical pods spared, with how much grace (S1-044 to S1-053).
 
 use crate::node::{MI, Node, evictd, hard, kubelet, memory, pod, pod_with, priority, soft};
-use evictd_eviction::{Cause, Rules, Signal, Spared, Withheld};
+use evictd_decision::{Cause, Spared, Withheld};
+use evictd_eviction::Rules;
 use evictd_pod::{Critical, Pod};
+use evictd_signals::Signal;
 use serde_json::json;
 
 const MEMORY: Signal = Signal::MemoryAvailable;

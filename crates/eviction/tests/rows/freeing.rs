@@ -1,11 +1,11 @@
 //! A victim of a disk is waited for until the disk shows what its removed files took. Capacity is 1 GiB.
 
 use crate::node::{MI, Node, at, disk, evictd, files, hard, kubelet, pod, seen};
-use evictd_eviction::{
-    Answer, Cause, Observation, Observations, Rules, Signal, Step,
-    departures::{Departure, Ending, Event, PodState, Purpose, RemainingUsage},
-};
+use evictd_decision::Cause;
+use evictd_departures::{Departure, Ending, Event, PodState, Purpose, RemainingUsage};
+use evictd_eviction::{Answer, Rules, Step};
 use evictd_pod::Pod;
+use evictd_signals::{Observation, Observations, Signal};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::path::PathBuf;

@@ -3,10 +3,12 @@
 
 use crate::node::{MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, requesting};
 use crate::node::{dies, fails, gone};
-use evictd_eviction::departures::{Event, PodState};
-use evictd_eviction::usage::PodUsage;
-use evictd_eviction::{Rules, Signal, Threshold, Withheld};
+use evictd_decision::Withheld;
+use evictd_departures::{Event, PodState};
+use evictd_eviction::Rules;
 use evictd_pod::Pod;
+use evictd_signals::{Signal, Threshold};
+use evictd_usage::PodUsage;
 use jiff::SignedDuration;
 
 const MEMORY: Signal = Signal::MemoryAvailable;

@@ -2,11 +2,14 @@
 //! not be evicted grows. Capacity is 1 GiB.
 
 use crate::node::{GI, MI, Node, at, hard, hard_with_reclaim, kubelet, memory, pod, priority};
-use evictd_eviction::{
-    Answer, Decision, Observation, Observations, Rules, Shares, Signal, Step, Threshold,
-    UnevictableGrowth, Withheld, figure::Figure, figure::Source, usage::PodUsage,
-};
+use evictd_decision::{Decision, Shares, UnevictableGrowth, Withheld};
+use evictd_eviction::{Answer, Rules, Step};
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{Observation, Observations, Signal, Threshold};
+use evictd_usage::{
+    PodUsage,
+    figure::{Figure, Source},
+};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,9 +1,8 @@
 //! What a threshold may look like, and what is said of one that may not (S1-001 to S1-012).
 
 use crate::node::{GI, hard, maps, seen};
-use evictd_eviction::{
-    NodeCondition, Signal, StarvedResource, Threshold, ThresholdMaps, simulation::PlainConfig,
-};
+use evictd_eviction::simulation::PlainConfig;
+use evictd_signals::{NodeCondition, Signal, StarvedResource, Threshold, ThresholdMaps};
 use serde_json::json;
 
 fn errors(maps: &ThresholdMaps) -> Vec<String> {
@@ -173,7 +172,7 @@ fn s1_009_a_soft_threshold_without_delay_is_hard_in_every_step() {
     let pods = vec![(crate::node::priority("a", 0), crate::node::processes(9))];
     let mut node = crate::node::Node::new(crate::node::kubelet(thresholds), pods);
     let decision = node.cycle(0, &[(Signal::PidAvailable, 5)]).unwrap();
-    assert_eq!(decision.kind, evictd_eviction::Cause::Hard);
+    assert_eq!(decision.kind, evictd_decision::Cause::Hard);
     assert_eq!(decision.eviction.unwrap().grace_period_seconds, 1);
 }
 

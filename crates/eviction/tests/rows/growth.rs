@@ -1,7 +1,8 @@
 //! Who writes fastest goes first among equals, where that is asked for.
 
 use crate::node::{MI, disk, evictd, files, priority, ranked};
-use evictd_eviction::{Signal, usage::PodUsage};
+use evictd_signals::Signal;
+use evictd_usage::PodUsage;
 
 #[test]
 fn of_equals_on_a_disk_the_fastest_writer_is_evicted_first_where_configured() {

@@ -1,12 +1,14 @@
 //! A pod's own limits on node-local disk (S1-069 to S1-073).
 
 use crate::node::{MI, at, dies, disk, fails, files, hard, memory, pod, pod_with};
+use evictd_decision::{Cause, Decision, record::Record};
 use evictd_eviction::{
-    Answer, Cause, Decision, Housekeeper, Observation, Observations, Rules, Signal, Step, Usage,
-    figure::Figure, record::Record, rules::FilesystemLayout, rules::PREFERENCE_ANNOTATION,
-    usage::PodUsage,
+    Answer, Housekeeper, Rules, Step,
+    rules::{FilesystemLayout, PREFERENCE_ANNOTATION},
 };
 use evictd_pod::Pod;
+use evictd_signals::{Observation, Observations, Signal};
+use evictd_usage::{PodUsage, Usage, figure::Figure};
 use serde_json::{Value, json};
 
 fn rules() -> [Rules; 2] {

@@ -20,7 +20,6 @@ mod relief;
 mod requests;
 mod retention;
 mod returning;
-mod signals;
 mod simulation;
 mod stalls;
 mod static_pods;

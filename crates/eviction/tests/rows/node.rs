@@ -4,14 +4,12 @@
     reason = "a pod of which nothing is known stands beside others"
 )]
 
-use evictd_eviction::{
-    Cause, Decision, Housekeeper, NodeCondition, Observation, Observations, RankedPod, Rules,
-    Signal, Step, Threshold, ThresholdMaps, Usage, Withheld, departures::Departure,
-    departures::Departures, departures::Ending, departures::Event, departures::Purpose,
-    figure::Figure, rank::Ranking, usage::ContainerUsage, usage::FsUsage, usage::PodUsage,
-    usage::VolumeUsage,
-};
+use evictd_decision::{Cause, Decision, RankedPod, Withheld};
+use evictd_departures::{Departure, Departures, Ending, Event, Purpose};
+use evictd_eviction::{Housekeeper, Rules, Step, rank::Ranking};
 use evictd_pod::Pod;
+use evictd_signals::{NodeCondition, Observation, Observations, Signal, Threshold, ThresholdMaps};
+use evictd_usage::{ContainerUsage, FsUsage, PodUsage, Usage, VolumeUsage, figure::Figure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::{

@@ -2,8 +2,13 @@
 
 use crate::node::{MI, evictd, kubelet, memory, pod_with, priority, ranked, ranking};
 use crate::ranking::both;
-use evictd_eviction::{Rules, Signal, Spared, rules::PREFERENCE_ANNOTATION, rules::PodSelection};
+use evictd_decision::Spared;
+use evictd_eviction::{
+    Rules,
+    rules::{PREFERENCE_ANNOTATION, PodSelection},
+};
 use evictd_pod::Pod;
+use evictd_signals::Signal;
 use serde_json::json;
 
 const MEMORY: Signal = Signal::MemoryAvailable;

@@ -2,11 +2,13 @@
 
 use crate::node::{GI, MI, Node, at, evictd, kubelet, maps, memory, ranking, requesting};
 use crate::node::{dies, gone};
-use evictd_eviction::{
-    Decision, NodeCondition, Observation, Observations, Rules, Signal, Step, Summary, Threshold,
-    Withheld, figure::Figure, pressure::Stall, rules::MemoryAndSwap, usage::PodUsage,
-};
+use evictd_decision::{Decision, Withheld};
+use evictd_eviction::{Rules, Step, rules::MemoryAndSwap};
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{
+    NodeCondition, Observation, Observations, Signal, Threshold, pressure::Stall,
+};
+use evictd_usage::{PodUsage, Summary, figure::Figure};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -123,7 +125,7 @@ fn while_a_pod_terminates_no_other_pod_is_evicted_for_pressure() {
     let dying = Withheld::DyingPodsRelease {
         pods: vec!["default/large".to_owned()],
         release: Quantity::ZERO,
-        resource: evictd_eviction::StarvedResource::Memory,
+        resource: evictd_signals::StarvedResource::Memory,
     };
     assert_eq!(decision.withheld, Some(dying));
     assert!(
@@ -384,7 +386,7 @@ fn usage_of_swap_counts_with_ours_and_not_with_the_kubelet() {
     ];
     let with_ours = ranking(&swap_rules(MemoryAndSwap::Either), MEMORY, &pods);
     assert_eq!(&*with_ours[0].pod, "default/in-swap");
-    let memory = evictd_eviction::StarvedResource::Memory;
+    let memory = evictd_signals::StarvedResource::Memory;
     assert_eq!(
         with_ours[0].uses(memory),
         "uses 100Mi (80Mi of it in swap), 99Mi above its request of 1Mi"

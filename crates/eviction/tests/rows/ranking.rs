@@ -4,12 +4,16 @@ use crate::node::{
     MI, at, dies, disk, evictd, fails, files, kubelet, memory, of_daemon_set, pod, priority,
     processes, ranked, ranking, requesting, requests, terminating,
 };
+use evictd_decision::{Excess, RankedPod, Spared, Unreachable, why};
+use evictd_departures::{Ending, Event};
 use evictd_eviction::{
-    Excess, Housekeeper, RankedPod, Rules, Signal, Spared, StarvedResource, Unreachable, Usage,
-    departures::Ending, departures::Event, figure::Figure, rank::DiskParts,
-    rules::FilesystemLayout, rules::PidRank, usage::Extent, usage::FsUsage, usage::PodUsage, why,
+    Housekeeper, Rules,
+    rank::DiskParts,
+    rules::{FilesystemLayout, PidRank},
 };
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{Signal, StarvedResource};
+use evictd_usage::{Extent, FsUsage, PodUsage, Usage, figure::Figure};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 

@@ -3,11 +3,16 @@
 use crate::node::{
     MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, memory, priority, seen, soft,
 };
+use evictd_decision::Withheld;
 use evictd_eviction::{
-    Answer, NodeCondition, Reclaim, Rules, Signal, SignalMap, Step, UsageNeed, Withheld,
-    reclaim::Gain, reclaim::Outlook, rules::FilesystemLayout, rules::RuntimeFiles, simulation,
+    Answer, Reclaim, Rules, Step,
+    rules::{FilesystemLayout, RuntimeFiles},
+    simulation,
 };
 use evictd_pod::Pod;
+use evictd_reclaim::{Gain, Outlook};
+use evictd_signals::{NodeCondition, Signal, SignalMap};
+use evictd_usage::UsageNeed;
 use serde_json::json;
 use std::sync::Arc;
 

@@ -2,11 +2,12 @@
 
 use crate::node::{MI, Node, at, dies, disk, evictd, files, gone, hard, kubelet, memory};
 use crate::node::{pod, priority, processes, requesting};
-use evictd_eviction::{
-    Rules, Signal, Threshold, Withheld, departures::Event, departures::PodState,
-    departures::RemainingUsage, figure::Figure, usage::PodUsage,
-};
+use evictd_decision::Withheld;
+use evictd_departures::{Event, PodState, RemainingUsage};
+use evictd_eviction::Rules;
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{Signal, Threshold};
+use evictd_usage::{PodUsage, figure::Figure};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -220,7 +221,7 @@ fn a_victim_that_holds_more_than_could_be_counted_may_suffice() {
 }
 
 /// The decision of a cycle in which something acts.
-fn turn(node: &mut Node, second: i64, left: &[(Signal, i64)]) -> evictd_eviction::Decision {
+fn turn(node: &mut Node, second: i64, left: &[(Signal, i64)]) -> evictd_decision::Decision {
     let step = node
         .keeper
         .begin(at(second), &crate::node::seen(second, left));
@@ -271,7 +272,7 @@ fn a_signal_that_no_pod_could_lift_an_hour_ago_acts_again() {
 
 #[test]
 fn an_overdue_pod_ranks_before_all_others_after_its_kubelet_has_had_its_time() {
-    use evictd_eviction::departures::Departures;
+    use evictd_departures::Departures;
     use jiff::SignedDuration;
     let mut node = Node::new(
         ours(threshold()),

@@ -1,8 +1,10 @@
 //! What a pod is judged by while its requests are resized, and where only a part of them is set at pod level.
 
 use crate::node::*;
-use evictd_eviction::{Excess, Rules, Signal, rules::PodRequests, why};
+use evictd_decision::{Excess, why};
+use evictd_eviction::{Rules, rules::PodRequests};
 use evictd_pod::Pod;
+use evictd_signals::Signal;
 use serde_json::{Value, json};
 
 fn resized(name: &str, at_pod_level: bool, reason: &str) -> Pod {
@@ -54,7 +56,7 @@ fn s1_068_an_amount_that_the_node_did_not_grant_protects_no_pod() {
 /// A record of today's is read again, and one without the resize as before.
 #[test]
 fn a_record_keeps_the_resize() {
-    use evictd_eviction::record::RankingRow;
+    use evictd_decision::record::RankingRow;
     let pods = [(resized("greedy", true, "Infeasible"), memory(9 * GI))];
     let row = ranking(&Rules::kubelet(), Signal::MemoryAvailable, &pods).remove(0);
     let row = RankingRow::of(&row);

@@ -3,7 +3,9 @@
 use crate::node::{
     MI, Node, at, evictd, hard, kubelet, memory, of_daemon_set, pod_with, priority, ranked, ranking,
 };
-use evictd_eviction::{Backoff, NodeCondition, Owner, Rules, Signal, why::DecidingKey};
+use evictd_decision::{Owner, why::DecidingKey};
+use evictd_eviction::{Backoff, Rules};
+use evictd_signals::{NodeCondition, Signal};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::json;

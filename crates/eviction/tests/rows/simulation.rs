@@ -89,7 +89,7 @@ fn the_next_pod_is_evicted_once_no_summary_lists_the_victim_and_no_memory_comes_
 #[test]
 fn a_victim_of_a_soft_threshold_has_its_grace_period_before_another_is_chosen() {
     let soft = crate::node::soft("memory.available", "100Mi", "0s", "0");
-    let soft = evictd_eviction::Threshold {
+    let soft = evictd_signals::Threshold {
         grace_period: jiff::SignedDuration::from_secs(1),
         ..soft[0].clone()
     };

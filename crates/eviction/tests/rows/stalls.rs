@@ -1,11 +1,11 @@
 //! Pressure signals: who waits, for what, and who goes for it.
 
 use crate::node::{GI, MI, Node, at, evictd, maps, memory, pod, priority, requesting};
-use evictd_eviction::{
-    Answer, Decision, NodeCondition, Observation, Observations, Rules, Signal, Step, Withheld,
-    figure::Figure, pressure::Stall, stalls::GroupStall, stalls::Stalls, usage::PodUsage,
-};
+use evictd_decision::{Decision, Withheld};
+use evictd_eviction::{Answer, Rules, Step};
 use evictd_pod::{Pod, Quantity};
+use evictd_signals::{NodeCondition, Observation, Observations, Signal, pressure::Stall};
+use evictd_usage::{GroupStall, PodUsage, Stalls, figure::Figure};
 use serde_json::json;
 
 /// Stalled for so many percent of the time.

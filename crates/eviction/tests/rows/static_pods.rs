@@ -1,7 +1,8 @@
 //! Static pods, which the kubelet never evicts.
 
 use crate::node::{MI, evictd, kubelet, memory, pod_with, ranking};
-use evictd_eviction::{Rules, Signal, rules::PodSelection};
+use evictd_eviction::{Rules, rules::PodSelection};
+use evictd_signals::Signal;
 use serde_json::{Value, json};
 
 const MEMORY: Signal = Signal::MemoryAvailable;

@@ -2,13 +2,11 @@
 //! that holds most, if it is never evicted.
 
 use crate::node::{GI, MI, at, disk, files, hard, pod, priority, processes, requests};
-use evictd_eviction::{
-    Decision, Housekeeper, Observation, Observations, Rules, Signal, Usage,
-    figure::Figure,
-    message::LONGEST,
-    usage::{ContainerUsage, PodUsage, VolumeUsage},
-};
+use evictd_decision::Decision;
+use evictd_eviction::{Housekeeper, Rules, message::LONGEST};
 use evictd_pod::Pod;
+use evictd_signals::{Observation, Observations, Signal};
+use evictd_usage::{ContainerUsage, PodUsage, Usage, VolumeUsage, figure::Figure};
 use serde_json::json;
 
 /// The decision of a node on which this signal is nearly exhausted.
@@ -188,13 +186,13 @@ fn a_pod_that_holds_most_and_is_never_evicted_is_named() {
 #[test]
 fn a_capacity_of_zero_is_no_observation_but_under_the_kubelets_rules() {
     let summary = r#"{"node":{"runtime":{"imageFs":{"availableBytes":0,"capacityBytes":0}}}}"#;
-    let summary: evictd_eviction::Summary = serde_json::from_str(summary).unwrap();
+    let summary: evictd_usage::Summary = serde_json::from_str(summary).unwrap();
     let met = |rules: Rules| {
         let rules = Rules {
             thresholds: hard(&[("imagefs.available", "1Gi")]),
             ..rules
         };
-        let seen: Observations = summary.observed(&rules);
+        let seen: Observations = rules.observed(&summary);
         let mut keeper = Housekeeper::new(rules);
         keeper.observe(at(0), &seen);
         (

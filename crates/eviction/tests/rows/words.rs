@@ -3,11 +3,11 @@
 use crate::node::{
     GI, MI, at, disk, files, hard, maps, memory, pod, priority, processes, requests,
 };
-use evictd_eviction::{
-    ActingThreshold, Observation, Threshold, figure::Figure, message::eviction_message,
-    usage::ContainerUsage, usage::FsUsage, usage::PodUsage,
-};
+use evictd_decision::ActingThreshold;
+use evictd_eviction::message::eviction_message;
 use evictd_pod::Pod;
+use evictd_signals::{Observation, Threshold};
+use evictd_usage::{ContainerUsage, FsUsage, PodUsage, figure::Figure};
 use serde_json::json;
 use std::collections::BTreeMap;
 

@@ -22,8 +22,8 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 pub use cgroup::{CgroupEvictor, SigtermBy};
-pub use evictd_eviction::record::Method;
-use evictd_eviction::record::Survivor;
+pub use evictd_decision::record::Method;
+use evictd_decision::record::Survivor;
 pub use hidden::warn_of_hidden_processes;
 pub use spare::SpareFiles;
 

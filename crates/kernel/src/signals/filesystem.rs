@@ -4,7 +4,7 @@ use super::layout::{Device, FilesystemPaths, Layout};
 use super::mounts::MountTable;
 use super::probe::{Answer, Ask, Probe, ProbeResult};
 use crate::threads::Pool;
-use evictd_eviction::Signal;
+use evictd_signals::Signal;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

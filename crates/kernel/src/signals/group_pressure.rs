@@ -3,7 +3,8 @@
 use super::pressure::PressureFile;
 use crate::cgroup::{Controller, Hierarchies, Version, subdirectories};
 use crate::kernel_file::{Buffer, KernelFile, ReadError, number_or_max};
-use evictd_eviction::{Signal, pressure::Stall, stalls::GroupStall};
+use evictd_signals::{Signal, pressure::Stall};
+use evictd_usage::GroupStall;
 use std::path::{Path, PathBuf};
 
 /// Usage this near below a limit, as a part of it, counts as usage at the limit: the kernel charges memory in batches,
@@ -242,7 +243,7 @@ fn present<T>(read: Result<T, ReadError>) -> Result<Option<T>, ReadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::pressure::{Average, Share};
+    use evictd_signals::pressure::{Average, Share};
     use std::fs;
     use tempfile::TempDir;
 

@@ -2,7 +2,7 @@
 
 use super::reading::{CapacityGuard, Reading};
 use crate::kernel_file::ReadError;
-use evictd_eviction::{Observation, Signal, SignalMap};
+use evictd_signals::{Observation, Signal, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 

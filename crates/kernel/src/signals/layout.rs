@@ -1,6 +1,7 @@
 //! Which of the node's three directories share a filesystem (S1-025).
 
-use evictd_eviction::{Signal, SignalMap, rules::RuntimeFiles};
+use evictd_eviction::rules::RuntimeFiles;
+use evictd_signals::{Signal, SignalMap};
 use std::{
     fmt,
     path::{Path, PathBuf},

@@ -8,7 +8,7 @@ use super::reading::Reading;
 use super::swap::Swap;
 use super::{Renewal, SignalSources, SourceError};
 use crate::kernel_file::{Buffer, KernelFile, ReadError};
-use evictd_eviction::Observation;
+use evictd_signals::Observation;
 use jiff::Timestamp;
 use std::path::PathBuf;
 

@@ -22,7 +22,7 @@ mod swap;
 
 use crate::cgroup::Hierarchies;
 use crate::kernel_file::{Buffer, ReadError};
-use evictd_eviction::{
+use evictd_signals::{
     Observation, Observations, Signal, SignalMap, Threshold,
     pressure::{Stall, WHOLE},
 };

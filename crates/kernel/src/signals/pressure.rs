@@ -4,7 +4,7 @@
 //! read.
 
 use crate::kernel_file::{Buffer, KernelFile, ReadError};
-use evictd_eviction::pressure::{Average, Share, Stall};
+use evictd_signals::pressure::{Average, Share, Stall};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ use super::mounts::MountTable;
 use super::reading::Reading;
 use crate::kernel_file::ReadError;
 use crate::threads::{NoThread, Pool};
-use evictd_eviction::Signal;
+use evictd_signals::Signal;
 use jiff::{SignedDuration, Timestamp};
 use nix::sys::statfs::{self, FsType, statfs};
 use nix::sys::statvfs::{FsFlags, Statvfs, statvfs};

@@ -1,6 +1,6 @@
 //! Whether a figure is possible.
 
-use evictd_eviction::Observation;
+use evictd_signals::Observation;
 use jiff::Timestamp;
 
 /// A figure of a source before it is checked.

@@ -1,7 +1,7 @@
 //! Whole looks: at fixture trees of both cgroup versions, and at this machine.
 
 use super::*;
-use evictd_eviction::Observation;
+use evictd_signals::Observation;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -243,7 +243,7 @@ fn follows_pids(tree: &Tree) -> Sampler {
     let mut sampler = tree.sampler();
     sampler.follow(&[Threshold {
         signal: Signal::AllocatablePidAvailable,
-        value: evictd_eviction::ThresholdValue::Percentage(0.1),
+        value: evictd_signals::ThresholdValue::Percentage(0.1),
         grace_period: SignedDuration::ZERO,
         min_reclaim: None,
     }]);

@@ -7,7 +7,8 @@ use crate::{
     kernel_file::{Buffer, KernelFile},
     signals::RENEWAL,
 };
-use evictd_eviction::{Housekeeper, Observations, Signal, Threshold};
+use evictd_eviction::Housekeeper;
+use evictd_signals::{Observations, Signal, Threshold};
 use jiff::Timestamp;
 use rustix::event::{EventfdFlags, eventfd};
 use std::{
@@ -204,7 +205,7 @@ mod tests {
     fn s1_076_the_words_name_the_threshold() {
         let threshold = |signal, seconds| Threshold {
             signal,
-            value: evictd_eviction::ThresholdValue::Percentage(0.1),
+            value: evictd_signals::ThresholdValue::Percentage(0.1),
             grace_period: jiff::SignedDuration::from_secs(seconds),
             min_reclaim: None,
         };

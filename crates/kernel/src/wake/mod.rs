@@ -13,7 +13,8 @@ pub use memcg::MemcgNotification;
 
 use crate::signals::RENEWAL;
 use events::EventsFile;
-use evictd_eviction::{Housekeeper, Observations};
+use evictd_eviction::Housekeeper;
+use evictd_signals::Observations;
 use jiff::{SignedDuration, Timestamp};
 use pressure::PressureTrigger;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,12 @@
 //! What wakes the loop before its time, with the kernel's own files.
 
 use crate::cgroup_support::{TestCgroup, left_out};
-use evictd_eviction::{
-    Housekeeper, Observation, Observations, Rules, Signal, ThresholdMaps, threshold,
+use evictd_eviction::{Housekeeper, Rules};
+use evictd_kernel::{
+    cgroup::{DEFAULT_ROOT, Hierarchies},
+    wake::{MemcgNotification, WakeListeners, WakeSources, WokenBy},
 };
-use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
-use evictd_kernel::wake::{MemcgNotification, WakeListeners, WakeSources, WokenBy};
+use evictd_signals::{Observation, Observations, Signal, ThresholdMaps, threshold};
 use jiff::Timestamp;
 use std::path::Path;
 use std::time::Duration;

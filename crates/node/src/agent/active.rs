@@ -5,7 +5,7 @@
 //! or until a process runs in its cgroup again.
 
 use crate::pods::{LocalPod, PodSet, StillRunning};
-use evictd_eviction::departures::{PodState, Question};
+use evictd_departures::{PodState, Question};
 use evictd_kernel::kill::CgroupEvictor;
 use std::{
     collections::BTreeSet,

@@ -11,11 +11,11 @@ use crate::{
     fact::{AdmissionAction, AdmissionDecision},
     pods::{LocalPod, PodCache, PodSet, Rejection},
 };
-use evictd_eviction::{
-    ConditionMap, Housekeeper, NodeCondition, Observations, Spared, admission, admission::Answer,
-    critical, fit, rules::own_grace_period_seconds,
-};
+use evictd_admission::{Answer, critical, fit};
+use evictd_decision::Spared;
+use evictd_eviction::{Housekeeper, rules::own_grace_period_seconds};
 use evictd_pod::{Node, Pod};
+use evictd_signals::{ConditionMap, NodeCondition, Observations};
 use jiff::Timestamp;
 use std::{
     borrow::Borrow,
@@ -109,7 +109,7 @@ impl Admission {
         here: &[LocalPod],
         housekeeper: &Housekeeper,
         room: &Allocatable,
-    ) -> admission::Outcome {
+    ) -> evictd_admission::Outcome {
         let conditions: Vec<NodeCondition> = housekeeper.taints().collect();
         let node = room.node(housekeeper, &self.seen).map(|node| (room, node));
         let finding = examine(pod, here, &conditions, node, housekeeper);
@@ -172,11 +172,11 @@ fn examine<'a>(
 ) -> Finding<'a> {
     let failures = match room {
         Some((Allocatable::Machine { .. }, node)) => {
-            let known = |failure: &admission::Failure| match failure {
-                admission::Failure::Insufficient(short) => {
+            let known = |failure: &evictd_admission::Failure| match failure {
+                evictd_admission::Failure::Insufficient(short) => {
                     node.status.allocatable.contains_key(&short.resource)
                 }
-                admission::Failure::Predicate { .. } => false,
+                evictd_admission::Failure::Predicate { .. } => false,
             };
             let mut failures = fit::shortages(pod, here, &node);
             failures.retain(known);
@@ -186,8 +186,8 @@ fn examine<'a>(
         None => Vec::new(),
     };
     let lacks = failures.iter().find_map(|failure| match failure {
-        admission::Failure::Insufficient(short) => Some(short.resource.clone()),
-        admission::Failure::Predicate { .. } => None,
+        evictd_admission::Failure::Insufficient(short) => Some(short.resource.clone()),
+        evictd_admission::Failure::Predicate { .. } => None,
     });
     let rules = housekeeper.rules();
     let may_go = |other: &&Pod| {
@@ -196,7 +196,7 @@ fn examine<'a>(
     };
     let candidates: Vec<&Pod> = here.iter().map(Borrow::borrow).filter(may_go).collect();
     Finding {
-        answer: admission::admit(pod, &candidates, conditions, &failures),
+        answer: evictd_admission::admit(pod, &candidates, conditions, &failures),
         candidates,
         lacks: lacks.unwrap_or_default(),
     }
@@ -289,7 +289,7 @@ impl Gate<'_> {
             candidates,
             lacks,
         } = finding;
-        let for_pressure = !admission::admit(pod, &candidates, &conditions, &[]).allowed;
+        let for_pressure = !evictd_admission::admit(pod, &candidates, &conditions, &[]).allowed;
         let fits = answer.allowed && answer.preempt.is_empty();
         // A node with a kubelet leaves fitting to the kubelet, so only a warning is worth while when it preempts.
         let is_ours = for_pressure || self.node.room.is_machine();

@@ -1,7 +1,8 @@
 //! The node's allocatable resources, as far as they are known.
 
-use evictd_eviction::{Housekeeper, Observations, Signal};
+use evictd_eviction::Housekeeper;
 use evictd_pod::{Node, Quantity, ResourceList, node::NodeStatus, resources};
+use evictd_signals::{Observations, Signal};
 use procfs::{FromReadSI, KernelStats};
 use std::{path::Path, sync::Arc};
 use tokio::sync::watch;

@@ -2,8 +2,9 @@
 
 use super::{Agent, dedup::Dedup, reclaim::active_pods};
 use crate::server::state::{Question, Unanswered};
-use evictd_eviction::{Signal, why};
+use evictd_decision::why;
 use evictd_pod::{Pod, pod::system_priority, wire};
+use evictd_signals::Signal;
 use serde_json::{Value, json};
 
 impl Agent {

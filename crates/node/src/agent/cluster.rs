@@ -6,7 +6,7 @@ use crate::{
     server::state::Answer,
 };
 use evictd_cluster_client::Actions;
-use evictd_eviction::Cause;
+use evictd_decision::Cause;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};

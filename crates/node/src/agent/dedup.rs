@@ -1,8 +1,10 @@
 //! Avoids repeated messages: a state that lasts, such as "every pod is spared", is published once.
 
 use crate::pods::LocalPod;
-use evictd_eviction::{Cause, Decision, Housekeeper, Shares, Signal, SignalMap, Withheld};
+use evictd_decision::{Cause, Decision, Shares, Withheld};
+use evictd_eviction::Housekeeper;
 use evictd_pod::Quantity;
+use evictd_signals::{Signal, SignalMap};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
@@ -105,7 +107,9 @@ fn is_crossed(housekeeper: &Housekeeper, signal: Signal) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::{Observation, Rules, Usage, threshold::ThresholdMaps};
+    use evictd_eviction::Rules;
+    use evictd_signals::{Observation, ThresholdMaps};
+    use evictd_usage::Usage;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
@@ -139,7 +143,7 @@ mod tests {
             withheld: Some(Withheld::DyingPodsRelease {
                 pods: pods.iter().map(ToString::to_string).collect(),
                 release: Quantity::bytes(bytes),
-                resource: evictd_eviction::StarvedResource::Memory,
+                resource: evictd_signals::StarvedResource::Memory,
             }),
             ..decision.clone()
         };

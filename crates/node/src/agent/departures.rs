@@ -15,16 +15,18 @@ use crate::{
     pause::Pause,
     pods::Rejection,
 };
-use evictd_eviction::{
-    Decision, NodeCondition, critical,
-    departures::{
-        CLEANUP_TIMEOUT, Command, Conclusion, Departure, Ending, Event, NoticeState, Planned,
-        PodState, Purpose, Question, RemainingUsage,
-    },
+use evictd_admission::critical;
+use evictd_decision::{
+    Decision,
     record::{self, Record},
+};
+use evictd_departures::{
+    CLEANUP_TIMEOUT, Command, Conclusion, Departure, Ending, Event, NoticeState, Planned, PodState,
+    Purpose, Question, RemainingUsage,
 };
 use evictd_kernel::kill::{Termination, Victim};
 use evictd_pod::Pod;
+use evictd_signals::NodeCondition;
 use jiff::{SignedDuration, Timestamp};
 use std::{path::Path, sync::Arc, time::Duration};
 use tracing::{error, info, warn};
@@ -239,9 +241,7 @@ impl Agent {
                 id,
                 pod: departure.pod.clone(),
                 uid: departure.uid.clone(),
-                outcome: DeliveryOutcome::NotPublished(
-                    evictd_eviction::departures::STILL_RUNS.to_owned(),
-                ),
+                outcome: DeliveryOutcome::NotPublished(evictd_departures::STILL_RUNS.to_owned()),
             });
         }
         if let Some(result) = ended {

@@ -3,7 +3,8 @@
 
 use super::active::Active;
 use crate::{pods::PodSet, usage::WalkScope};
-use evictd_eviction::{Usage, local_storage};
+use evictd_eviction::local_storage;
+use evictd_usage::Usage;
 use jiff::{SignedDuration, Timestamp};
 
 /// The kubelet's own period for these limits (S1-017).

@@ -43,18 +43,16 @@ use crate::{
 use active::Active;
 use allocatable::COUNTS_HUGE_PAGES_SINCE;
 use dedup::Dedup;
-use evictd_eviction::{
-    Answer, Decision, Housekeeper, NodeCondition, Observations, Rules, Signal, SignalMap, Step,
-    Usage, UsageNeed,
-    departures::{Departures, Event},
-    record::Record,
-    rules::FilesystemLayout,
-};
+use evictd_decision::{Decision, record::Record};
+use evictd_departures::{Departures, Event};
+use evictd_eviction::{Answer, Housekeeper, Rules, Step, rules::FilesystemLayout};
 use evictd_kernel::{
     clock::Clock,
     signals::{Layout, Sample},
     wake::WokenBy,
 };
+use evictd_signals::{NodeCondition, Observations, Signal, SignalMap};
+use evictd_usage::{Usage, UsageNeed};
 use jiff::{SignedDuration, Timestamp};
 use sleep::Sleep;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};

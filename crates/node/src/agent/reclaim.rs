@@ -4,11 +4,11 @@ use crate::{
     pods::PodSet,
     reclaim::{Answered, Finished, MemoryReclaimer, Progress, Reclaimer, Situation, Target},
 };
-use evictd_eviction::{
-    Answer, Housekeeper, NodeCondition, Observations, Reclaim, Signal, Usage,
-    reclaim::{ColdShare, cold_shares},
-};
+use evictd_eviction::{Answer, Housekeeper, Reclaim};
 use evictd_kernel::signals::Sample;
+use evictd_reclaim::{ColdShare, cold_shares};
+use evictd_signals::{NodeCondition, Observations, Signal};
+use evictd_usage::Usage;
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, time::Duration};
 

@@ -2,8 +2,9 @@
 
 use super::reclaim::RECLAIM_INTERVAL;
 use crate::sampling_interval::SamplingInterval;
-use evictd_eviction::{Housekeeper, Observation, Signal};
+use evictd_eviction::Housekeeper;
 use evictd_kernel::signals::Sample;
+use evictd_signals::{Observation, Signal};
 use jiff::Timestamp;
 use std::time::Duration;
 

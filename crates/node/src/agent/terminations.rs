@@ -13,11 +13,8 @@ use crate::{
     pods::LocalPod,
     server::state::Answer,
 };
-use evictd_eviction::{
-    Cause, Decision,
-    departures::{Departure, NoticeState},
-    record,
-};
+use evictd_decision::{Cause, Decision, record};
+use evictd_departures::{Departure, NoticeState};
 use evictd_kernel::kill::{CgroupEvictor, GraceCut, Termination, Victim};
 use jiff::Timestamp;
 use serde_json::json;

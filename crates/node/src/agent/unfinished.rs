@@ -1,11 +1,9 @@
 //! Decisions that an earlier run of the daemon did not finish, as the history shows them.
 
 use crate::delivery::{Notice, Way};
-use evictd_eviction::{
-    NodeCondition,
-    departures::{Departure, NoticeState, Purpose, UnfinishedDecision},
-    record::{Kind, Publication, Record},
-};
+use evictd_decision::record::{Kind, Publication, Record};
+use evictd_departures::{Departure, NoticeState, Purpose, UnfinishedDecision};
+use evictd_signals::NodeCondition;
 use jiff::SignedDuration;
 use std::time::Duration;
 

@@ -7,10 +7,8 @@
 
 use super::{DeliveryOutcome, DeliveryQueue, Notice, Progress, Way};
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, FIELD_MANAGER};
-use evictd_eviction::{
-    departures::NOTICE_OWED,
-    record::{self, ANNOTATION},
-};
+use evictd_decision::record::{self, ANNOTATION};
+use evictd_departures::NOTICE_OWED;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::{
     Api,

@@ -13,7 +13,7 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use evictd_eviction::record::{Notice, Way};
+pub(crate) use evictd_decision::record::{Notice, Way};
 pub(crate) use node::Pressure;
 pub use node::{
     ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT, NodeReporter, all_nodes, daemon_set_is_deleted,
@@ -23,7 +23,7 @@ pub use records::clean_pods;
 
 use attempts::{deliver, restore_reason};
 use evictd_cluster_client::Actions;
-use evictd_eviction::record;
+use evictd_decision::record;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

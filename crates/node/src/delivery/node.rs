@@ -16,9 +16,9 @@ use crate::pause::{self, Pause};
 use evictd_cluster_client::{
     Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER, Fleet, Stagger, chance,
 };
-use evictd_eviction::{ConditionMap, NodeCondition};
 use evictd_kernel::clock::Clock;
 use evictd_pod::pressure::CLOSE_TO;
+use evictd_signals::{ConditionMap, NodeCondition};
 use http::{HeaderValue, header::ACCEPT};
 use jiff::{SignedDuration, Timestamp};
 use kube::{

@@ -1,7 +1,7 @@
 //! Removes the annotations that evictd has written on evicted pods.
 
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
-use evictd_eviction::record::ANNOTATION;
+use evictd_decision::record::ANNOTATION;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,

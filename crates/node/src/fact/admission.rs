@@ -1,12 +1,10 @@
 //! The decision on a new pod. Log, history, events, metrics and the status page are views of it.
 
 use crate::delivery::Notice;
-use evictd_eviction::{
-    NodeCondition,
-    departures::{Departure, NoticeState, Purpose},
-    record::{self, Kind, Outcome, Record},
-};
+use evictd_decision::record::{self, Kind, Outcome, Record};
+use evictd_departures::{Departure, NoticeState, Purpose};
 use evictd_pod::Pod;
+use evictd_signals::NodeCondition;
 use jiff::{SignedDuration, Timestamp};
 use std::{path::PathBuf, time::Duration};
 

@@ -8,11 +8,12 @@ use crate::{
     config::Admission, delivery::Publication, evict::EvictError, logging::chain, pause::Pause,
     pods::PodSet, usage::ledger::Reclaimable,
 };
-use evictd_eviction::{
-    Decision, Housekeeper, Returned,
-    departures::{Departure, Purpose},
+use evictd_decision::{
+    Decision,
     record::{Ended, Outcome, Record},
 };
+use evictd_departures::{Departure, Purpose};
+use evictd_eviction::{Housekeeper, Returned};
 use evictd_kernel::{
     kill::Termination,
     signals::{Layout, Sample},

@@ -11,7 +11,7 @@
 
 use super::{Receipt, encode, scan::good_record};
 use crate::regular_file;
-use evictd_eviction::record::Record;
+use evictd_decision::record::Record;
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::{
@@ -229,7 +229,7 @@ fn fitting<'a>(record: &Record, line: &'a [u8]) -> io::Result<Cow<'a, [u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::record::{Kind, Outcome, RankingRow};
+    use evictd_decision::record::{Kind, Outcome, RankingRow};
     use evictd_testkit::testing::{logged, wait_until, with_tmpfs};
     use jiff::Timestamp;
     use nix::sys::statfs::statfs;

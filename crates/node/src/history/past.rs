@@ -1,11 +1,12 @@
 //! The earlier decisions that a new run must know, collected in one pass over the history.
 
 use super::{HistoryError, read};
-use evictd_eviction::{
-    NodeCondition, Owner,
-    departures::NOTICE_OWED,
+use evictd_decision::{
+    Owner,
     record::{Method, Notice, Outcome, Publication, Record},
 };
+use evictd_departures::NOTICE_OWED;
+use evictd_signals::NodeCondition;
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet},

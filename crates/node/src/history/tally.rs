@@ -1,7 +1,7 @@
 //! Counts the records of a part of the history, and the evictions among them: an eviction has one record when it is
 //! decided, and one more for each later change.
 
-use evictd_eviction::record::Kind;
+use evictd_decision::record::Kind;
 use serde::{Deserialize, de::IgnoredAny};
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ pub(super) struct Tally {
     evictions: BTreeSet<u64>,
 }
 
-/// The fields of a [`Record`](evictd_eviction::record::Record) that show whether it is an eviction.
+/// The fields of a [`Record`](evictd_decision::record::Record) that show whether it is an eviction.
 #[derive(Deserialize)]
 struct Head {
     id: String,

@@ -1,6 +1,7 @@
 use super::*;
 use crate::publish::journal::announce;
-use evictd_eviction::{Cause, Decision, Eviction, StarvedResource};
+use evictd_decision::{Cause, Decision, Eviction};
+use evictd_signals::StarvedResource;
 use evictd_testkit::testing::with_tmpfs;
 use std::collections::HashMap;
 use std::os::unix::net::UnixDatagram;

@@ -1,7 +1,7 @@
 //! Gauges that exist only while there is something to measure.
 
 use super::Tier;
-use evictd_eviction::{Signal, SignalMap};
+use evictd_signals::{Signal, SignalMap};
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;

@@ -11,7 +11,7 @@ pub(crate) use evictd_daemon::metrics::Exposition;
 pub use evictd_daemon::metrics::Format;
 pub(crate) use gauges::{ConfigurationGauges, NodeHeartbeat};
 
-use evictd_eviction::{ConditionMap, NodeCondition, Observation, Signal, SignalMap};
+use evictd_signals::{ConditionMap, NodeCondition, Observation, Signal, SignalMap};
 use gauges::{BySignal, BySignalAndKind, SignalGauges, ThresholdGauges};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

@@ -2,7 +2,8 @@
 
 use super::{DeletedPod, Listed, Listing, Stale, Warning, trim::trim};
 use evictd_cluster_client::{Key, Keyed, Outline};
-use evictd_eviction::{record, rules::DEFAULT_GRACE_PERIOD_SECONDS};
+use evictd_decision::record;
+use evictd_eviction::rules::DEFAULT_GRACE_PERIOD_SECONDS;
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
 use std::{

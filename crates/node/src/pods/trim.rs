@@ -2,7 +2,8 @@
 //! large it is, and evictd has a limit of 64 MiB for everything.
 
 use super::snapshot::kept;
-use evictd_eviction::{record, rules::PREFERENCE_ANNOTATION};
+use evictd_decision::record;
+use evictd_eviction::rules::PREFERENCE_ANNOTATION;
 use evictd_pod::{
     Pod,
     pod::{CONFIG_MIRROR, CONFIG_SOURCE},

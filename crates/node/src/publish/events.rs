@@ -3,7 +3,10 @@
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
 use evictd_cluster_client::events::{Event, ObjectReference, Subject};
-use evictd_eviction::{ConditionMap, Owner, Returned, reclaim::Reclaimed, record::Record};
+use evictd_decision::{Owner, record::Record};
+use evictd_eviction::Returned;
+use evictd_reclaim::Reclaimed;
+use evictd_signals::ConditionMap;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;

@@ -9,7 +9,7 @@ use crate::{
     history::{HistoryError, Intents, OpenRecords, Recorder, RecorderState, encode},
     server::state::Shared,
 };
-use evictd_eviction::record::Record;
+use evictd_decision::record::Record;
 use std::sync::Arc;
 
 /// Writes decisions to the history.
@@ -170,7 +170,7 @@ mod tests {
         history::{EarlierDecisions, History, Waiting},
         server::state::Status,
     };
-    use evictd_eviction::record::{Kind, Outcome, Publication};
+    use evictd_decision::record::{Kind, Outcome, Publication};
     use evictd_kernel::clock::Clock;
     use evictd_testkit::testing::wait_until;
     use jiff::Timestamp;

@@ -6,7 +6,7 @@ use super::{
     words::{amount, configured},
 };
 use crate::fact::Cycle;
-use evictd_eviction::{Observation, Threshold};
+use evictd_signals::{Observation, Threshold};
 
 /// Such thresholds, with the capacity that shows it.
 #[derive(Debug, Default)]

@@ -8,11 +8,9 @@ use crate::{
     logging::chain,
     pause::Pause,
 };
-use evictd_eviction::{
-    Cause, Decision, Returned,
-    departures::{ADMITTED, Purpose},
-    record::Record,
-};
+use evictd_decision::{Cause, Decision, record::Record};
+use evictd_departures::{ADMITTED, Purpose};
+use evictd_eviction::Returned;
 
 /// Logs a decision; `id` is that of its record in the history, `woken_by` the event that started the cycle.
 pub(crate) fn announce(
@@ -266,7 +264,7 @@ fn published(publication: &Publication) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::departures::Departure;
+    use evictd_departures::Departure;
     use evictd_kernel::kill::Termination;
     use evictd_testkit::testing::logged;
     use jiff::SignedDuration;

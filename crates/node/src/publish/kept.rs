@@ -5,7 +5,8 @@ use crate::{
     fact::{Cycle, Fact},
     kept::{Kept, KeptCondition, KeptFile, KeptRejection, latest},
 };
-use evictd_eviction::{ConditionMap, departures::Departure};
+use evictd_departures::Departure;
+use evictd_signals::ConditionMap;
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::{JoinHandle, spawn_blocking};
 

@@ -5,8 +5,10 @@ use crate::evict::EvictError;
 use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
 use crate::metrics::{Metrics, ThresholdState, Tier};
 use crate::{delivery::Publication, pods::Warning};
-use evictd_eviction::{NodeCondition, Signal, SignalMap, departures::Purpose, record::Record};
+use evictd_decision::record::Record;
+use evictd_departures::Purpose;
 use evictd_kernel::signals::SignalHealth;
+use evictd_signals::{NodeCondition, Signal, SignalMap};
 use jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 

@@ -3,7 +3,8 @@
 use super::Publish;
 use crate::delivery::Pressure;
 use crate::fact::{Cycle, Fact};
-use evictd_eviction::{ConditionMap, Headroom, Housekeeper};
+use evictd_eviction::Housekeeper;
+use evictd_signals::{ConditionMap, Headroom};
 use jiff::Timestamp;
 use tokio::sync::watch;
 

@@ -3,7 +3,7 @@
 
 use super::words::{amount, configured};
 use crate::{fact::Cycle, server::state::SourceStatus};
-use evictd_eviction::{Signal, Threshold, ThresholdValue, why::human_bytes};
+use evictd_signals::{Signal, Threshold, ThresholdValue, human_bytes};
 use std::{
     path::PathBuf,
     sync::{Arc, OnceLock},

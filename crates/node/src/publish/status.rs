@@ -8,12 +8,11 @@ use crate::server::state::{
     AdmissionFinding, ConditionStatus, EarlyWakeup, FutileStop, LeavingStatus, ObservedStatus,
     ReturningOwner, Shared, SignalStatus, Status, ThresholdStatus,
 };
-use evictd_eviction::{
-    NodeCondition, Observation, PassedOver, Returned, Signal, Threshold, departures::Departure,
-    record::Record,
-};
-use evictd_kernel::cgroup::Hierarchies;
-use evictd_kernel::signals::SignalState;
+use evictd_decision::{PassedOver, record::Record};
+use evictd_departures::Departure;
+use evictd_eviction::Returned;
+use evictd_kernel::{cgroup::Hierarchies, signals::SignalState};
+use evictd_signals::{NodeCondition, Observation, Signal, Threshold};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
@@ -507,8 +506,7 @@ fn write_conditions(entries: &mut Vec<ConditionStatus>, cycle: &Cycle<'_>) {
 mod tests {
     use super::*;
     use crate::history::Waiting;
-    use evictd_kernel::cgroup::PodCgroup;
-    use evictd_kernel::clock::Clock;
+    use evictd_kernel::{cgroup::PodCgroup, clock::Clock};
     use evictd_pod::{Pod, wire};
     use std::fs;
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::fact::{Cycle, Fact};
 use crate::pause::Pause;
-use evictd_eviction::{ConditionMap, Threshold, pressure};
+use evictd_signals::{ConditionMap, Threshold, pressure};
 
 /// Logs the changes since the last cycle.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Thresholds and amounts as log lines and the status page show them.
 
-use evictd_eviction::{Signal, Threshold, ThresholdValue, why::human_bytes};
+use evictd_signals::{Signal, Threshold, ThresholdValue, human_bytes};
 
 /// As configured, but a fraction is shown as a percentage.
 pub(crate) fn configured(threshold: &Threshold) -> String {

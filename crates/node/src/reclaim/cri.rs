@@ -3,8 +3,8 @@
 use super::{Answer, Places, Runtime, uses::UsesFile};
 use crate::runtime::ContentStore;
 use evictd_cri::{Client, ContainerState, ContainerStats, Error, FilesystemUsage};
-use evictd_eviction::reclaim::{Container, Image, Inventory, Removal, Sandbox, Size};
 use evictd_kernel::clock::Clock;
+use evictd_reclaim::{Container, Image, Inventory, Removal, Sandbox, Size};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::{

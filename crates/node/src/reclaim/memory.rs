@@ -6,12 +6,12 @@ use crate::{
     config::{Effective, MemoryReclaim},
     usage::MemoryFiles,
 };
-use evictd_eviction::reclaim::Reclaimed;
 use evictd_kernel::{
     cgroup::{Hierarchies, Reclaim, Version},
     clock::Clock,
     kernel_file::Buffer,
 };
+use evictd_reclaim::Reclaimed;
 use jiff::{SignedDuration, Timestamp};
 use std::{io, path::PathBuf, thread};
 use tokio::sync::oneshot;

@@ -22,14 +22,12 @@ use crate::{
     config::{Effective, ImageGc, ImageGcMode, PodsSource},
     usage::ledger::Reclaimable,
 };
-use evictd_eviction::{
-    Observations, Reclaim, Signal, SignalMap,
-    reclaim::{
-        Command, Event, Inventory, Outlook, Policy, Reclaimed, Reclaiming, Removal, Size,
-        all_removals,
-    },
-};
+use evictd_eviction::Reclaim;
 use evictd_kernel::clock::Clock;
+use evictd_reclaim::{
+    Command, Event, Inventory, Outlook, Policy, Reclaimed, Reclaiming, Removal, Size, all_removals,
+};
+use evictd_signals::{Observations, Signal, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 use tokio::sync::mpsc;

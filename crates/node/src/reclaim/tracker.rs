@@ -1,8 +1,8 @@
 //! The contents of the container runtime, kept fresh, so that a decision knows at once which objects are removable.
 
 use super::{Places, Runtime};
-use evictd_eviction::reclaim::{Inventory, Outlook};
 use evictd_kernel::clock::Clock;
+use evictd_reclaim::{Inventory, Outlook};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

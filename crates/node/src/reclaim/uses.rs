@@ -1,7 +1,7 @@
 //! Since when each image is here and when it was last used, in a file in the runtime directory.
 
 use crate::{regular_file, whole_file};
-use evictd_eviction::reclaim::{ImageUses, Inventory};
+use evictd_reclaim::{ImageUses, Inventory};
 use jiff::Timestamp;
 use std::{io, path::PathBuf, sync::Mutex, sync::PoisonError};
 use tokio::task::spawn_blocking;

@@ -1,15 +1,13 @@
 //! The state that the servers share with the main loop.
 
 use crate::{config::Admission, history::Waiting, pause::Pause, usage::ledger::Reclaimable};
-use evictd_eviction::{
-    Signal,
-    record::{self, Record},
-};
+use evictd_decision::record::{self, Record};
 use evictd_kernel::{
     clock::Clock,
     signals::{Pressure, Swap},
     wake::WokenBy,
 };
+use evictd_signals::Signal;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,11 +4,13 @@ use crate::config::Address;
 use crate::history::Waiting;
 use crate::metrics::{Format, Metrics};
 use evictd_cluster_client::{Watch, Watches};
-use evictd_daemon::probes::{self, Probe};
-use evictd_daemon::server::{self, BindError, Limits};
-use evictd_daemon::tasks::Daemon;
-use evictd_eviction::Signal;
+use evictd_daemon::{
+    probes::{self, Probe},
+    server::{self, BindError, Limits},
+    tasks::Daemon,
+};
 use evictd_kernel::clock::Clock;
+use evictd_signals::Signal;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;

@@ -5,8 +5,8 @@ use crate::{
     pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodCache, PodSource},
     usage::{CgroupUsage, DiskRoots, UsageReader, UsageSource, raise_open_files},
 };
-use evictd_eviction::{Usage, usage::PodUsage};
 use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
+use evictd_usage::{PodUsage, Usage};
 use jiff::Timestamp;
 use nix::{
     mount::{MsFlags, mount, umount},

@@ -2,16 +2,16 @@
 
 use super::{UsageSource, UsageWarning};
 use crate::pods::{BoundCgroup, PodSet};
-use evictd_eviction::{
-    StarvedResource,
-    figure::{Bytes, Figure, Source},
-    usage::{ContainerUsage, PodUsage, Usage},
-};
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies, Version},
     kernel_file::{Buffer, KernelFile, ReadError, number_or_max},
 };
 use evictd_pod::Pod;
+use evictd_signals::StarvedResource;
+use evictd_usage::{
+    ContainerUsage, PodUsage, Usage,
+    figure::{Bytes, Figure, Source},
+};
 use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{

@@ -1,9 +1,9 @@
 //! The container runtime's figures of pods: their memory and processes.
 
 use evictd_cri::{Client, Container, ContainerStats, Memory, SandboxStats};
-use evictd_eviction::{
+use evictd_usage::{
+    ContainerUsage, PodUsage,
     figure::{Bytes, Figure, Source, sum},
-    usage::{ContainerUsage, PodUsage},
 };
 use procfs::{Current, Meminfo};
 use std::collections::{HashMap, HashSet};

@@ -1,13 +1,13 @@
 //! Files that are deleted but open, for the pods whose processes hold them: no walk finds them, and their bytes return
 //! only when these processes end.
 
-use evictd_eviction::{
-    figure::{Figure, Source, sum},
-    usage::DeletedUsage,
-};
 use evictd_kernel::{
     deleted::{DeletedFile, DeletedFiles},
     threads::Pool,
+};
+use evictd_usage::{
+    DeletedUsage,
+    figure::{Figure, Source, sum},
 };
 use jiff::Timestamp;
 use std::{

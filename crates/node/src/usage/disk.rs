@@ -15,16 +15,15 @@ use super::{
 };
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
-use evictd_eviction::{
-    local_storage,
-    rules::StorageLimits,
-    usage::{DeletedUsage, PodUsage, Usage},
+use evictd_eviction::{local_storage, rules::StorageLimits};
+use evictd_kernel::{
+    cgroup::Hierarchies,
+    signals::WatchedFilesystem,
+    threads::{HANGING_WALKS, Pool},
+    walk::{Budget, KeptTree, KeptTrees},
 };
-use evictd_kernel::cgroup::Hierarchies;
-use evictd_kernel::signals::WatchedFilesystem;
-use evictd_kernel::threads::{HANGING_WALKS, Pool};
-use evictd_kernel::walk::{Budget, KeptTree, KeptTrees};
 use evictd_pod::Pod;
+use evictd_usage::{DeletedUsage, PodUsage, Usage};
 use jiff::Timestamp;
 use nix::sys::stat::stat;
 use std::{

@@ -9,13 +9,14 @@ use super::{
     cgroup::{twice, unreadable},
 };
 use crate::pods::{LocalPod, PodSet};
-use evictd_eviction::{
-    StarvedResource, Usage,
-    figure::{Figure, Source},
-};
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
     kernel_file::{Buffer, KernelFile, ReadError},
+};
+use evictd_signals::StarvedResource;
+use evictd_usage::{
+    Usage,
+    figure::{Figure, Source},
 };
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::HashMap, path::Path};

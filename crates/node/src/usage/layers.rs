@@ -6,12 +6,12 @@ use super::{
     parts::Measured,
 };
 use evictd_cri::{Client, Container, ContainerState, ContainerStats, Error, FilesystemUsage};
-use evictd_eviction::{
-    figure::{Figure, Source, sum},
-    usage::{Extent, FsUsage, PodUsage},
-    why::human_bytes,
-};
 use evictd_kernel::threads::Pool;
+use evictd_signals::human_bytes;
+use evictd_usage::{
+    Extent, FsUsage, PodUsage,
+    figure::{Figure, Source, sum},
+};
 
 use jiff::{SignedDuration, Timestamp};
 use nix::sys::statvfs::statvfs;

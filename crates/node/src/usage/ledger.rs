@@ -1,12 +1,9 @@
 //! Which pods fill the node's disks: usage of pods by kind, unowned usage, and the unexplained rest.
 
 use crate::pods::{LocalPod, PodSet};
-use evictd_eviction::{
-    Signal, Threshold,
-    growth::Growth,
-    reclaim::{Inventory, Removal, Size},
-    why::human_bytes,
-};
+use evictd_reclaim::{Inventory, Removal, Size};
+use evictd_signals::{Signal, Threshold, human_bytes};
+use evictd_usage::Growth;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};

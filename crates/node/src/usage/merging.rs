@@ -1,9 +1,7 @@
 //! Which figures of several sources make one usage, and which of them decide.
 
-use evictd_eviction::{
-    Signal, StarvedResource, Usage,
-    usage::{Extent, FsUsage, PodUsage},
-};
+use evictd_signals::{Signal, StarvedResource};
+use evictd_usage::{Extent, FsUsage, PodUsage, Usage};
 use jiff::Timestamp;
 
 /// Whether some files exist whose amount is unknown.
@@ -72,7 +70,7 @@ pub(super) fn forget_unwalked(usage: &mut Usage) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::{figure::Figure, usage::VolumeUsage};
+    use evictd_usage::{VolumeUsage, figure::Figure};
 
     #[test]
     fn files_whose_amount_is_unknown_are_noticed_wherever_they_are() {

@@ -21,8 +21,9 @@ mod upper;
 mod walk;
 
 use crate::pods::PodSet;
-use evictd_eviction::{StarvedResource, Usage};
 use evictd_kernel::kernel_file::ReadError;
+use evictd_signals::StarvedResource;
+use evictd_usage::Usage;
 use jiff::Timestamp;
 use std::{fmt, path::PathBuf};
 

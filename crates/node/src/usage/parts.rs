@@ -1,12 +1,12 @@
 //! The directories of one pod, and how each is measured.
 
 use super::{Truncation, UsageWarning, cgroup::container_usage};
-use evictd_eviction::{
-    figure::{Figure, Source, sum},
-    usage::{Extent, FsUsage, PodUsage, VolumeUsage},
-};
 use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, ProjectUsage};
 use evictd_pod::Pod;
+use evictd_usage::{
+    Extent, FsUsage, PodUsage, VolumeUsage,
+    figure::{Figure, Source, sum},
+};
 use jiff::Timestamp;
 use nix::sys::stat::stat;
 use std::path::PathBuf;

@@ -2,8 +2,9 @@
 
 use super::{UsageWarning, cgroup::unreadable, io::IoMeter};
 use crate::pods::PodSet;
-use evictd_eviction::{Signal, Usage, stalls::Stalls};
 use evictd_kernel::{cgroup::Hierarchies, kernel_file::Buffer, signals::GroupPressure};
+use evictd_signals::Signal;
+use evictd_usage::{Stalls, Usage};
 use jiff::Timestamp;
 use std::path::PathBuf;
 
@@ -98,8 +99,8 @@ impl PressureMeter {
 mod tests {
     use super::*;
     use crate::pods::{BoundCgroup, LocalPod};
-    use evictd_eviction::pressure::{Average, Share};
     use evictd_pod::Pod;
+    use evictd_signals::pressure::{Average, Share};
     use serde_json::json;
     use std::{fs, path::Path};
 
@@ -157,9 +158,7 @@ mod tests {
         let (now, mut usage) = (Timestamp::UNIX_EPOCH, Usage::default());
         let warnings = meter.read((now, Signal::MemoryPsi), &set, &mut usage);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
-        let some = |stall: &evictd_eviction::stalls::GroupStall| {
-            stall.all.figure(Share::Some, Average::Avg10)
-        };
+        let some = |stall: &evictd_usage::GroupStall| stall.all.figure(Share::Some, Average::Avg10);
         let pods: Vec<_> = usage
             .memory_stalls
             .pods

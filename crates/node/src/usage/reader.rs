@@ -13,11 +13,11 @@ use super::{
 };
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
-use evictd_eviction::{
-    Rules, Signal, StarvedResource, Threshold, Usage, departures::RemainingUsage, growth::Growth,
-    local_storage, rules::Figures, usage::ContainerUsage,
-};
+use evictd_departures::RemainingUsage;
+use evictd_eviction::{Rules, local_storage, rules::Figures};
 use evictd_kernel::{cgroup::Hierarchies, signals::WatchedFilesystem};
+use evictd_signals::{Signal, StarvedResource, Threshold};
+use evictd_usage::{ContainerUsage, Growth, Usage};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     path::{Path, PathBuf},

@@ -2,7 +2,7 @@
 //! ids.
 
 use super::cgroup::{MemoryFiles, bytes, processes, twice};
-use evictd_eviction::departures::RemainingUsage;
+use evictd_departures::RemainingUsage;
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
     kernel_file::{Buffer, KernelFile, ReadError},

@@ -5,8 +5,9 @@ use super::cri;
 use crate::{logging::chain, pods::PodSet};
 use evictd_cluster_client::{KubeletClient, KubeletSettings, on_other_thread};
 use evictd_cri::Client;
-use evictd_eviction::{Signal, StarvedResource, Summary, Usage, usage::PodUsage};
 use evictd_kernel::clock::Clock;
+use evictd_signals::{Signal, StarvedResource};
+use evictd_usage::{PodUsage, Summary, Usage};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use tokio::{

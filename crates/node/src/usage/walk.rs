@@ -2,7 +2,7 @@
 
 use super::{Truncation, UsageWarning, ledger::Findings};
 use crate::pods::{LocalPod, PodSet};
-use evictd_eviction::Usage;
+use evictd_usage::Usage;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{HashMap, HashSet};
 

@@ -4,7 +4,7 @@ use crate::{
     config::Effective,
     history::{DEFAULT_LIMIT, EarlierDecisions, History, HistoryError, Intents},
 };
-use evictd_eviction::record::Record;
+use evictd_decision::record::Record;
 use evictd_kernel::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;

@@ -8,7 +8,7 @@ use crate::{
     server::state::{Shared, SignalStatus, ThresholdStatus},
 };
 use evictd_cluster_client::{Backoff, KubeletClient};
-use evictd_eviction::{Signal, Threshold};
+use evictd_signals::{Signal, Threshold};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 

@@ -2,7 +2,6 @@
 
 use super::pod_roots;
 use crate::config::{self, Effective, Kind};
-use evictd_eviction::{Signal, why::human_bytes};
 use evictd_kernel::{
     cgroup::Hierarchies,
     signals::{
@@ -10,6 +9,7 @@ use evictd_kernel::{
     },
     wake::{MemcgNotification, WakeListeners, WakeSources},
 };
+use evictd_signals::{Signal, human_bytes};
 
 /// Notifications from the kernel, by the kind of configuration: for evictd's own, pressure and memory events; for a
 /// kubelet's, cgroup v1 memory thresholds.

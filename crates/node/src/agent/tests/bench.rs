@@ -19,7 +19,7 @@ use crate::{
     server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
 };
-use evictd_eviction::record::Record;
+use evictd_decision::record::Record;
 use evictd_kernel::{
     cgroup::Hierarchies,
     clock::Clock,

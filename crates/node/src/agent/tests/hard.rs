@@ -1,7 +1,7 @@
 //! Hard thresholds: at once, one after the other, and not in vain.
 
 use super::bench::Bench;
-use evictd_eviction::Withheld;
+use evictd_decision::Withheld;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::sleep;

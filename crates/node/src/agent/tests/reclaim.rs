@@ -6,10 +6,8 @@ use crate::{
     config::PodsSource,
     reclaim::{Answer, Places, Runtime},
 };
-use evictd_eviction::{
-    Withheld, reclaim::Container, reclaim::Image, reclaim::Inventory, reclaim::Removal,
-    reclaim::Size,
-};
+use evictd_decision::Withheld;
+use evictd_reclaim::{Container, Image, Inventory, Removal, Size};
 use evictd_testkit::testing::with_tmpfs;
 use jiff::Timestamp;
 use nix::mount::{MsFlags, mount};

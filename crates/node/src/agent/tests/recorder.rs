@@ -1,7 +1,9 @@
 //! Writes down what an agent tells, and when.
 
 use crate::{fact::Fact, publish::Publish};
-use evictd_eviction::{NodeCondition, reclaim::Reclaimed, record::Record};
+use evictd_decision::record::Record;
+use evictd_reclaim::Reclaimed;
+use evictd_signals::NodeCondition;
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex};
 

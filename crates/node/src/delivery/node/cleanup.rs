@@ -2,7 +2,7 @@
 
 use super::{CONFLICTS, NodeReporter, changed, nodes};
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
-use evictd_eviction::NodeCondition;
+use evictd_signals::NodeCondition;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::{
     Api,

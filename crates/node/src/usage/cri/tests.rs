@@ -1,6 +1,6 @@
 use super::*;
 use evictd_cri::Settings;
-use evictd_eviction::StarvedResource;
+use evictd_signals::StarvedResource;
 use evictd_testkit::cri::{Behaviour, Double, State, wire};
 
 const fn count(value: u64) -> wire::Count {

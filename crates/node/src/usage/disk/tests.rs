@@ -1,7 +1,7 @@
 use super::*;
 use crate::pods::{LocalPod, trim::trim};
-use evictd_eviction::usage::FsUsage;
 use evictd_pod::{Pod, wire};
+use evictd_usage::FsUsage;
 use serde_json::json;
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -173,8 +173,8 @@ fn figures_that_are_too_large_to_be_added_are_bounded() {
 
 #[test]
 fn thresholds_are_shown_where_their_filesystem_is() {
-    use evictd_eviction::ThresholdValue;
     use evictd_pod::Quantity;
+    use evictd_signals::ThresholdValue;
     let threshold = |signal, value| Threshold {
         signal,
         value: ThresholdValue::Quantity(Quantity::bytes(value)),
@@ -206,7 +206,7 @@ fn a_threshold_on_what_the_filesystem_does_not_count_is_not_kept_but_not_measure
     found.spaces[0].inodes_used = 0;
     let threshold = |signal| Threshold {
         signal,
-        value: evictd_eviction::ThresholdValue::Percentage(0.05),
+        value: evictd_signals::ThresholdValue::Percentage(0.05),
         grace_period: jiff::SignedDuration::ZERO,
         min_reclaim: None,
     };

@@ -45,9 +45,8 @@ fn write(top: &Path, pod: &str, mebibytes: usize) {
 }
 
 fn mebibytes(usage: Option<Usage>) -> Option<Vec<Option<i64>>> {
-    let of = |pod: &Option<evictd_eviction::usage::PodUsage>| {
-        Some(pod.as_ref()?.ephemeral_storage?.value >> 20)
-    };
+    let of =
+        |pod: &Option<evictd_usage::PodUsage>| Some(pod.as_ref()?.ephemeral_storage?.value >> 20);
     Some(usage?.pods.iter().map(of).collect())
 }
 

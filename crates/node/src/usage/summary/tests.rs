@@ -67,9 +67,8 @@ fn figures_are_as_old_as_the_machines_clock_says_and_useless_after_half_a_minute
     let known = |now: i64| -> Vec<Option<i64>> {
         let pods = usage.usage(at(now), ANY, &set).unwrap().pods;
         let since = |time: Timestamp| time.duration_since(at(agent)).as_secs();
-        let measured = |pod: Option<evictd_eviction::usage::PodUsage>| {
-            pod?.measured(StarvedResource::Memory).map(since)
-        };
+        let measured =
+            |pod: Option<evictd_usage::PodUsage>| pod?.measured(StarvedResource::Memory).map(since);
         pods.into_iter().map(measured).collect()
     };
     assert_eq!(known(0), [Some(-16), None, Some(0), Some(0), None]);

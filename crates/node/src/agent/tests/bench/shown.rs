@@ -1,7 +1,8 @@
 //! The status, the log and the facts of the agent.
 
 use super::{super::recorder::Told, Bench};
-use evictd_eviction::{reclaim::Reclaimed, record::Record};
+use evictd_decision::record::Record;
+use evictd_reclaim::Reclaimed;
 use serde_json::Value;
 use std::fs;
 

@@ -1,0 +1,38 @@
+//! The signals of a node: what can run out, how much of it is left, and from when on that is too little.
+//!
+//! | for | look at |
+//! |---|---|
+//! | what can run out, and the condition of the node that it raises | [`Signal`], [`StarvedResource`], [`NodeCondition`] |
+//! | how much is left | [`Observation`], [`Observations`], [`Headroom`] |
+//! | when that is too little | [`Threshold`], [`ThresholdMaps`], [`threshold`] |
+//! | signals of pressure, whose figure is a share of time | [`pressure`] |
+//! | how fast a signal falls, and when it is exhausted | [`forecast`] |
+//!
+//! ```
+//! use evictd_signals::{Observation, Signal, ThresholdMaps};
+//!
+//! let mut maps = ThresholdMaps::default();
+//! maps.hard.insert("memory.available".to_owned(), "100Mi".to_owned());
+//! let thresholds = maps.parse().expect("a good threshold");
+//! let memory = Observation { available: 50 << 20, capacity: 1 << 30, time: None };
+//! assert_eq!(thresholds[0].signal, Signal::MemoryAvailable);
+//! assert!(thresholds[0].is_met(&memory));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod forecast;
+mod headroom;
+mod human;
+mod node;
+mod observation;
+mod observations;
+pub mod pressure;
+mod signal;
+pub mod threshold;
+
+pub use headroom::Headroom;
+pub use human::human_bytes;
+pub use observation::Observation;
+pub use observations::Observations;
+pub use signal::{ConditionMap, NodeCondition, Signal, SignalMap, StarvedResource};
+pub use threshold::{Threshold, ThresholdMaps, ThresholdValue};
