@@ -16,7 +16,8 @@
 //! let thresholds = maps.parse().expect("a good threshold");
 //! let memory = Observation { available: 50 << 20, capacity: 1 << 30, time: None };
 //! assert_eq!(thresholds[0].signal, Signal::MemoryAvailable);
-//! assert!(thresholds[0].is_met(&memory));
+//! let threshold = thresholds[0].value.at(memory.capacity);
+//! assert!(memory.available < threshold.value());
 //! ```
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@
 //! use evictd_usage::{PodUsage, figure::Figure};
 //!
 //! let known = PodUsage { working_set: Some(Figure::bytes(900 << 20)), ..PodUsage::default() };
-//! assert_eq!(known.working_set.map(Figure::value), Some(900 << 20));
+//! assert_eq!(known.working_set.map(|figure| figure.value), Some(900 << 20));
 //! assert_eq!(known.swap, None);
 //! ```
 #![forbid(unsafe_code)]

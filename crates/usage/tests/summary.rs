@@ -1,4 +1,4 @@
-//! What a summary says of the node (S1-018 to S1-022).
+//! What a summary says of the node (S1-018 to S1-021).
 
 use evictd_signals::{Observation, Signal};
 use evictd_usage::Summary;
@@ -83,21 +83,4 @@ fn s1_021_process_ids_left_are_the_most_less_the_running() {
         Some((-30, 100))
     );
     assert_eq!(rlimit(json!({ "maxpid": 100 })), None);
-}
-
-#[test]
-fn s1_022_a_signal_that_is_not_observed_is_never_met() {
-    use crate::node::{Node, evictd, hard, kubelet};
-    let thresholds = hard(&[("memory.available", "100Mi"), ("pid.available", "10")]);
-    for rules in [kubelet(thresholds.clone()), evictd(thresholds)] {
-        let mut node = Node::new(rules, Vec::new());
-        node.look(
-            0,
-            &[(Signal::PidAvailable, 5), (Signal::MemoryAvailable, 0)],
-        );
-        assert_eq!(node.keeper.thresholds_met().count(), 2);
-        // It is not held either once its figure is missing.
-        node.look(1, &[(Signal::PidAvailable, 5)]);
-        assert_eq!(node.keeper.thresholds_met().count(), 1);
-    }
 }

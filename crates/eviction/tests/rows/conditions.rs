@@ -353,3 +353,19 @@ fn s1_089_admission_sees_a_condition_for_as_long_as_it_is_held() {
         assert_eq!(answer.allowed, allowed, "{second} s");
     }
 }
+
+#[test]
+fn s1_022_a_signal_that_is_not_observed_is_never_met() {
+    let thresholds = hard(&[("memory.available", "100Mi"), ("pid.available", "10")]);
+    for rules in [kubelet(thresholds.clone()), evictd(thresholds)] {
+        let mut node = Node::new(rules, Vec::new());
+        node.look(
+            0,
+            &[(Signal::PidAvailable, 5), (Signal::MemoryAvailable, 0)],
+        );
+        assert_eq!(node.keeper.thresholds_met().count(), 2);
+        // It is not held either once its figure is missing.
+        node.look(1, &[(Signal::PidAvailable, 5)]);
+        assert_eq!(node.keeper.thresholds_met().count(), 1);
+    }
+}
