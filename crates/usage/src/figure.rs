@@ -2,8 +2,8 @@
 //!
 //! Two figures of different units cannot be added or compared:
 //!
-//! ```compile_fail
-//! use crate::figure::Figure;
+//! ```compile_fail,E0308
+//! use evictd_usage::figure::Figure;
 //! let nonsense = Figure::bytes(1 << 30) + Figure::inodes(41);
 //! ```
 
