@@ -12,6 +12,8 @@ const LONGEST: SignedDuration = SignedDuration::from_secs(180);
 #[derive(Debug, Clone)]
 pub(crate) struct Retries<T> {
     tries: BTreeMap<T, Try>,
+    /// When each is tried again. All pods of a job may wait here, and each event asks for the next one.
+    by_time: BTreeSet<(Timestamp, T)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +27,15 @@ impl<T: Ord + Clone> Retries<T> {
     pub(crate) fn new() -> Self {
         Self {
             tries: BTreeMap::new(),
+            by_time: BTreeSet::new(),
         }
     }
 
     /// Notes a failure; returns whether it is tried again: not after so many failures, if there is a limit.
     pub(crate) fn failed(&mut self, what: T, limit: Option<u32>, now: Timestamp) -> bool {
         let failures = self.tries.get(&what).map_or(0, |known| known.failures);
+        self.succeeded(&what);
         if limit.is_some_and(|limit| failures >= limit) {
-            self.tries.remove(&what);
             return false;
         }
         let pause = FIRST * 2_i32.pow(failures.min(16));
@@ -40,51 +43,56 @@ impl<T: Ord + Clone> Retries<T> {
             .checked_add(pause.min(LONGEST))
             .unwrap_or(Timestamp::MAX);
         let failures = failures.saturating_add(1);
-        self.tries.insert(
-            what,
-            Try {
-                failures,
-                due: Some(due),
-            },
-        );
+        self.by_time.insert((due, what.clone()));
+        let due = Some(due);
+        self.tries.insert(what, Try { failures, due });
         true
     }
 
     /// Clears the failures of work that succeeded.
     pub(crate) fn succeeded(&mut self, what: &T) {
-        self.tries.remove(what);
+        if let Some((what, known)) = self.tries.remove_entry(what)
+            && let Some(due) = known.due
+        {
+            self.by_time.remove(&(due, what));
+        }
     }
 
     /// Takes one that is due.
     pub(crate) fn due(&mut self, now: Timestamp) -> Option<T> {
-        let due = |known: &Try| known.due.is_some_and(|due| due <= now);
-        let (what, known) = self.tries.iter_mut().find(|(_, known)| due(known))?;
-        known.due = None;
-        Some(what.clone())
+        self.by_time.first().filter(|(due, _)| *due <= now)?;
+        let (_, what) = self.by_time.pop_first()?;
+        if let Some(known) = self.tries.get_mut(&what) {
+            known.due = None;
+        }
+        Some(what)
     }
 
     /// Those whose time has not come.
     pub(crate) fn waiting(&self, now: Timestamp) -> BTreeSet<T> {
-        let waits = |known: &Try| known.due.is_some_and(|due| due > now);
-        let waiting = self.tries.iter().filter(|(_, known)| waits(known));
-        waiting.map(|(what, _)| what.clone()).collect()
+        let waiting = self.by_time.iter().rev();
+        let waiting = waiting.take_while(|(due, _)| *due > now);
+        waiting.map(|(_, what)| what.clone()).collect()
     }
 
     /// Makes all due at once, because a missing object may exist now.
     pub(crate) fn hurry(&mut self, now: Timestamp) {
-        let waiting = self
-            .tries
-            .values_mut()
-            .filter_map(|known| known.due.as_mut());
-        waiting.for_each(|due| *due = now.min(*due));
+        for (due, what) in std::mem::take(&mut self.by_time) {
+            let due = now.min(due);
+            if let Some(known) = self.tries.get_mut(&what) {
+                known.due = Some(due);
+            }
+            self.by_time.insert((due, what));
+        }
     }
 
     /// When the next one is due.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.tries.values().filter_map(|known| known.due).min()
+        self.by_time.first().map(|(due, _)| *due)
     }
 
     pub(crate) fn clear(&mut self) {
         self.tries.clear();
+        self.by_time.clear();
     }
 }

@@ -20,11 +20,14 @@ use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
 use evictd_cluster_client::NewsReceiver;
 use evictd_pod::wire::full_name;
 use jiff::Timestamp;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
+
+/// The most changes of pods that share a round. Results of calls wait meanwhile.
+const MOST_TOGETHER: usize = 1024;
 
 /// An item of the delay queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,6 +57,8 @@ pub(super) struct Engine {
     cache: Cache,
     /// By `namespace/name`.
     jobs: HashMap<String, JobMachine>,
+    /// The jobs whose pods have changed since their last round.
+    changed: BTreeSet<String>,
     queues: QueueMachine,
     delayed: DelayQueue<Delayed>,
     calls: Calls,
@@ -86,6 +91,7 @@ impl Engine {
             max_requeues,
             cache: Cache::default(),
             jobs: HashMap::new(),
+            changed: BTreeSet::new(),
             queues: QueueMachine::new(max_requeues),
             delayed: DelayQueue::new(),
             calls: ports.calls,
@@ -110,7 +116,7 @@ impl Engine {
                 biased;
                 Some(result) = results.recv() => self.on_result(result),
                 event = watch_events.recv() => match event {
-                    Some(event) => self.on_watch_event(event),
+                    Some(event) => self.on_watch_events(event, || watch_events.try_recv()),
                     None => return,
                 },
                 () = sleep_until(self.delayed.next_deadline()) => {}
@@ -154,6 +160,21 @@ impl Engine {
                     tokio::spawn(garbage_collector::delete_expired(self.calls.clone(), job));
                 }
             }
+        }
+    }
+
+    /// Takes an event. The changes of pods that have come already share a round of their job, which looks at all its pods.
+    fn on_watch_events(&mut self, first: WatchEvent, mut next: impl FnMut() -> Option<WatchEvent>) {
+        let mut event = Some(first);
+        let mut left = MOST_TOGETHER;
+        while let Some(current) = event {
+            let is_pod = matches!(current, WatchEvent::Pod(_));
+            self.on_watch_event(current);
+            left -= 1;
+            event = (is_pod && left > 0).then(&mut next).flatten();
+        }
+        for key in std::mem::take(&mut self.changed) {
+            self.job_event(&key, JobEvent::Tick);
         }
     }
 
@@ -302,14 +323,22 @@ impl Engine {
     }
 
     fn pod_changed(&mut self, delta: Delta<TaskPod>) {
-        let (event, pod) = match (delta.old, delta.new) {
-            (_, Some(new)) => (JobEvent::Pod(Arc::clone(&new)), new),
-            (Some(old), None) => (JobEvent::PodGone(Arc::clone(&old)), old),
-            (None, None) => return,
+        let Some(pod) = delta.new.as_ref().or(delta.old.as_ref()) else {
+            return;
         };
-        if let Some(key) = job_key(&pod) {
-            self.job_event(&key, event);
+        let Some(key) = job_key(pod) else {
+            return;
+        };
+        let settings = (self.compat, self.max_requeues);
+        let Some(machine) = machine_of(&mut self.jobs, &key, settings) else {
+            return;
+        };
+        match (&delta.old, &delta.new) {
+            (_, Some(new)) => machine.set_pod(new),
+            (Some(old), None) => machine.remove_pod(old),
+            (None, None) => {}
         }
+        self.changed.insert(key);
     }
 
     fn pod_group_changed(&mut self, delta: &Delta<PodGroup>) {
@@ -412,11 +441,10 @@ impl Engine {
         let Some((namespace, name)) = key.split_once('/') else {
             return;
         };
-        let (compat, max_requeues) = (self.compat, self.max_requeues);
-        let machine = self
-            .jobs
-            .entry(key.to_owned())
-            .or_insert_with(|| JobMachine::new(namespace, name, compat, max_requeues));
+        let settings = (self.compat, self.max_requeues);
+        let Some(machine) = machine_of(&mut self.jobs, key, settings) else {
+            return;
+        };
         let commands = machine.on_event(Timestamp::now(), event, &self.cache);
         let job = machine.info().job.clone();
         let is_gone = machine.is_gone();
@@ -510,6 +538,17 @@ impl Engine {
     }
 }
 
+/// The machine of a job. The first change of an unknown one makes it.
+fn machine_of<'m>(
+    jobs: &'m mut HashMap<String, JobMachine>,
+    key: &str,
+    (compat, max_requeues): (Compat, Option<u32>),
+) -> Option<&'m mut JobMachine> {
+    let (namespace, name) = key.split_once('/')?;
+    let machine = jobs.entry(key.to_owned());
+    Some(machine.or_insert_with(|| JobMachine::new(namespace, name, compat, max_requeues)))
+}
+
 /// `namespace/name` of the job that a pod belongs to.
 fn job_key(pod: &TaskPod) -> Option<String> {
     let belonging = Belonging::of(pod)?;
@@ -535,3 +574,7 @@ async fn sleep_until(time: Option<Timestamp>) {
     let left = Timestamp::now().duration_until(time);
     tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
 }
+
+#[cfg(test)]
+#[path = "engine/tests.rs"]
+mod tests;

@@ -3,7 +3,7 @@
 use super::request::Request;
 use crate::bus::{Action, Event};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An action that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,11 @@ pub struct Delayed {
 
 /// The actions of one job that wait, one a pod; those that are about no pod share the empty name.
 #[derive(Debug, Clone, Default)]
-pub struct Delays(BTreeMap<String, Delayed>);
+pub struct Delays {
+    by_pod: BTreeMap<String, Delayed>,
+    /// When each is due, and its pod. An action may wait for each of 20 000 pods.
+    by_time: BTreeSet<(Timestamp, String)>,
+}
 
 /// The target of an action.
 #[derive(PartialEq, Eq)]
@@ -44,15 +48,25 @@ impl Delays {
     pub fn add(&mut self, delayed: Delayed) -> bool {
         let pod = delayed.request.pod_name.clone();
         if self
-            .0
+            .by_pod
             .get(&pod)
             .is_some_and(|known| known.action == delayed.action)
         {
             // The timeout of the first event counts. Otherwise repeated events would put it off for ever.
             return false;
         }
-        self.0.insert(pod, delayed);
+        let due = delayed.due;
+        if let Some(replaced) = self.by_pod.insert(pod.clone(), delayed) {
+            self.by_time.remove(&(replaced.due, pod.clone()));
+        }
+        self.by_time.insert((due, pod));
         true
+    }
+
+    fn take(&mut self, pod: &str) -> Option<Delayed> {
+        let (pod, delayed) = self.by_pod.remove_entry(pod)?;
+        self.by_time.remove(&(delayed.due, pod));
+        Some(delayed)
     }
 
     /// Cancels the delayed actions that a request settles: one for a pending pod if that pod is no longer pending, one
@@ -64,7 +78,7 @@ impl Delays {
         ) {
             return;
         }
-        let Some(waiting) = self.0.get(&request.pod_name) else {
+        let Some(waiting) = self.by_pod.get(&request.pod_name) else {
             return;
         };
         let settled = match waiting.request.event {
@@ -74,7 +88,7 @@ impl Delays {
             _ => false,
         };
         if settled {
-            self.0.remove(&request.pod_name);
+            self.take(&request.pod_name);
         }
     }
 
@@ -82,28 +96,38 @@ impl Delays {
     /// about the same task, pod or partition.
     pub fn supersede(&mut self, action: &Action, request: &Request) {
         let taken = level(action);
-        self.0.retain(|_, waiting| {
-            let other = match taken {
-                Level::Job => false,
-                Level::Task => waiting.request.task_name != request.task_name,
-                Level::Pod => waiting.request.pod_name != request.pod_name,
-                Level::Partition => waiting.request.partition_id != request.partition_id,
+        // An action for a smaller target may still be needed afterwards.
+        let meant = |waiting: &Delayed| {
+            let same = match taken {
+                Level::Job => true,
+                Level::Task => waiting.request.task_name == request.task_name,
+                Level::Pod => waiting.request.pod_name == request.pod_name,
+                Level::Partition => waiting.request.partition_id == request.partition_id,
             };
-            // An action for a smaller target may still be needed afterwards.
-            level(&waiting.action) != taken || other
-        });
+            same && level(&waiting.action) == taken
+        };
+        let superseded: Vec<String> = if taken == Level::Pod {
+            let waiting = self.by_pod.get_key_value(&request.pod_name);
+            let waiting = waiting.filter(|(_, waiting)| meant(waiting));
+            waiting.map(|(pod, _)| pod.clone()).into_iter().collect()
+        } else {
+            let waiting = self.by_pod.iter().filter(|(_, waiting)| meant(waiting));
+            waiting.map(|(pod, _)| pod.clone()).collect()
+        };
+        for pod in superseded {
+            self.take(&pod);
+        }
     }
 
     /// Takes out one that is due.
     pub fn due(&mut self, now: Timestamp) -> Option<Delayed> {
-        let due = self.0.iter().filter(|(_, waiting)| waiting.due <= now);
-        let first = due.min_by_key(|(_, waiting)| waiting.due);
-        let pod = first.map(|(pod, _)| pod.clone())?;
-        self.0.remove(&pod)
+        let (_, pod) = self.by_time.first().filter(|(due, _)| *due <= now)?;
+        let pod = pod.clone();
+        self.take(&pod)
     }
 
     /// When the next one is due.
     pub fn next(&self) -> Option<Timestamp> {
-        self.0.values().map(|waiting| waiting.due).min()
+        self.by_time.first().map(|(due, _)| *due)
     }
 }

@@ -5,10 +5,11 @@ use super::call::{Answer, Call, Done, Notice, Refusal};
 use super::dependencies::Waiting;
 use super::failure::RoundError;
 use super::group;
-use super::info::{JobInfo, partition};
+use super::info::JobInfo;
 use super::lister::Lister;
 use super::names::{ENDING, OUT_OF_SYNC};
 use super::plugins;
+use super::pod_counts::TaskCounts;
 use super::request::Request;
 use super::status;
 use super::step::{Next, Step, checked, listed};
@@ -36,8 +37,8 @@ pub(super) struct Kill {
     termination: Option<String>,
     /// Those that go.
     going: Vec<Owned>,
-    /// All others.
-    staying: Vec<Owned>,
+    /// All others, counted.
+    staying: TaskCounts,
     /// How many of them would go, but their deletion was refused a short while ago.
     held: usize,
     /// How many pods were looked at.
@@ -80,7 +81,7 @@ impl Kill {
             let ended = matches!(&*pod.status.phase, "Succeeded" | "Failed");
             // A terminating pod needs no second deletion, which would restart its grace period.
             if is_terminating(&pod) || ended && soft {
-                kill.staying.push((task, pod));
+                kill.staying.add(&task, &pod);
             } else {
                 kill.going.push((task, pod));
             }
@@ -114,22 +115,18 @@ impl Kill {
         // Of several tasks of one name Volcano takes the last.
         let task = tasks.rfind(|task| task.name == request.task_name);
         let parted = task.is_some_and(|task| task.partition_policy.is_some());
-        for (task, pod) in all_pods(info) {
-            let meant = task == request.task_name
-                && match target {
-                    Target::Task => true,
-                    Target::Pod => pod.metadata.name == request.pod_name,
-                    Target::Partition => {
-                        let id = partition(&pod);
-                        parted && !id.is_empty() && id == request.partition_id
-                    }
-                };
-            let pods = if meant {
-                &mut kill.going
-            } else {
-                &mut kill.staying
-            };
-            pods.push((task, pod));
+        let (task, pod) = (&request.task_name, &request.pod_name);
+        let id = &request.partition_id;
+        let going: Vec<Arc<TaskPod>> = match target {
+            Target::Task => info.pods_of_task(task).cloned().collect(),
+            Target::Pod => info.pod(task, pod).cloned().into_iter().collect(),
+            Target::Partition if parted => info.pods_of_partition(task, id).cloned().collect(),
+            Target::Partition => Vec::new(),
+        };
+        kill.staying = info.counts().clone();
+        for pod in going {
+            kill.staying.remove(task, &pod);
+            kill.going.push((task.clone(), pod));
         }
         kill.total = kill.going.len();
         kill.hold(info);
@@ -141,7 +138,8 @@ impl Kill {
         let refused = |owned: &mut Owned| info.refused.contains(&owned.1.metadata.name);
         let held: Vec<Owned> = self.going.extract_if(.., refused).collect();
         self.held = held.len();
-        self.staying.extend(held);
+        held.iter()
+            .for_each(|(task, pod)| self.staying.add(task, pod));
     }
 
     fn new(job: Arc<Job>, rule: Rule, compat: Compat) -> Self {
@@ -151,7 +149,7 @@ impl Kill {
             partial: false,
             termination: None,
             going: Vec::new(),
-            staying: Vec::new(),
+            staying: TaskCounts::default(),
             held: 0,
             total: 0,
             failed: Vec::new(),
@@ -290,7 +288,7 @@ impl Kill {
             // Without the mark its deletion would look like an eviction, which has policies of its own.
             Some(Err(refusal)) if refusal != Refusal::NotFound => {
                 failed.push((owned.1.metadata.name.clone(), refusal));
-                staying.push(owned.clone());
+                staying.add(&owned.0, &owned.1);
                 false
             }
             _ => true,
@@ -331,15 +329,15 @@ impl Kill {
         let current = &mut self.status;
         status::clear(current);
         let others = !self.partial || self.compat.has(Difference::KillCountsRetained);
-        let others = self
-            .staying
-            .iter()
-            .filter(|(_, pod)| others && is_terminating(pod));
-        let termination = self.going.len() + others.count();
+        let others = if others {
+            self.staying.terminating()
+        } else {
+            0
+        };
+        let termination = self.going.len() + others;
         current.terminating = i32::try_from(termination).unwrap_or(i32::MAX);
         if self.compat.has(Difference::KillCountsRetained) {
-            let staying = self.staying.iter().filter(|(_, pod)| !is_terminating(pod));
-            staying.for_each(|(task, pod)| status::count(current, task, pod));
+            self.staying.count_staying(current);
         }
         if self
             .rule
@@ -378,7 +376,7 @@ impl Kill {
 }
 
 fn all_pods(info: &JobInfo) -> impl Iterator<Item = Owned> {
-    info.pods.iter().flat_map(|(task, pods)| {
+    info.pods().iter().flat_map(|(task, pods)| {
         let pods = pods.values();
         pods.map(move |pod| (task.clone(), Arc::clone(pod)))
     })

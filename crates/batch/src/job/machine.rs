@@ -10,7 +10,6 @@ use super::policy::choose;
 use super::request::Request;
 use super::round::{Round, Task};
 use super::step::{Next, Step};
-use super::termination;
 use super::waiting::Waiting;
 use crate::bus::{Action, Event};
 use crate::compat::{Compat, Difference};
@@ -18,7 +17,6 @@ use crate::retries::Retries;
 use crate::wire::{Job, PodGroup, TaskPod};
 use evictd_pod::duration;
 use jiff::Timestamp;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a request is tried before the job is terminated (S6-016).
@@ -148,13 +146,7 @@ impl JobMachine {
             JobEvent::Found(job, pods) => self.found(*job, &pods),
             JobEvent::JobGone => self.job_gone(),
             JobEvent::Pod(pod) => self.set_pod(&pod),
-            JobEvent::PodGone(pod) => {
-                let request = handler::pod_deleted(&self.info, &pod);
-                self.info.remove_pod(&pod);
-                // The refused deletion has happened after all.
-                self.deletions.succeeded(&pod.metadata.name);
-                self.ask(request);
-            }
+            JobEvent::PodGone(pod) => self.remove_pod(&pod),
             JobEvent::Group(old, new) => self.ask(handler::group_changed(&old, &new)),
             JobEvent::Command(action) => self.command(action, &mut commands),
             JobEvent::Answers(answers) => {
@@ -224,13 +216,24 @@ impl JobMachine {
         self.delays = Delays::default();
     }
 
-    fn set_pod(&mut self, pod: &Arc<TaskPod>) {
+    /// Takes in a pod that appears or changed. Its request waits for the next event, so that many changes share a round,
+    /// which looks at all pods of the job.
+    pub fn set_pod(&mut self, pod: &Arc<TaskPod>) {
         self.marked |= is_marked(pod);
         let old = self.info.set_pod(Arc::clone(pod));
         let request = match old.filter(|old| old.metadata.uid == pod.metadata.uid) {
             Some(old) => handler::pod_changed(&self.info, &old, pod),
             None => handler::pod_added(&self.info, pod, self.compat),
         };
+        self.ask(request);
+    }
+
+    /// Takes in the deletion of a pod, as [`set_pod`](Self::set_pod) a change.
+    pub fn remove_pod(&mut self, pod: &TaskPod) {
+        let request = handler::pod_deleted(&self.info, pod);
+        self.info.remove_pod(pod);
+        // The refused deletion has happened after all.
+        self.deletions.succeeded(&pod.metadata.name);
         self.ask(request);
     }
 
@@ -257,8 +260,7 @@ impl JobMachine {
                 self.info.set_pod(pod);
             }
             Ok(None) => {
-                let mut pods = self.info.pods.values().filter_map(|pods| pods.get(&name));
-                if let Some(pod) = pods.next().cloned() {
+                if let Some(pod) = self.info.pod_of_any_task(&name).cloned() {
                     self.info.remove_pod(&pod);
                 }
                 self.deletions.succeeded(&name);
@@ -310,10 +312,8 @@ impl JobMachine {
         let Some(job) = self.info.job.clone() else {
             return false;
         };
-        let pods = self.info.pods.values().flat_map(BTreeMap::values);
-        let found: Vec<_> = pods.map(|pod| termination::resumed(&job, pod)).collect();
-        for request in found {
-            self.ask(request);
+        for request in self.info.terminations().unrecorded(&job) {
+            self.waiting.push(request.clone());
         }
         !self.waiting.is_empty()
     }
@@ -329,7 +329,7 @@ impl JobMachine {
         let Some(job) = self.info.job.clone() else {
             return;
         };
-        if termination::is_over(&self.info, &job, &request) {
+        if self.info.terminations().are_over(&job, &request) {
             // The termination has happened, so the job is synchronised in its place.
             self.retries.succeeded(&request);
             request = handler::job_added(&job);

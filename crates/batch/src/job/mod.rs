@@ -33,6 +33,7 @@ mod machine;
 mod names;
 mod object;
 mod plugins;
+mod pod_counts;
 mod pod_diff;
 mod pods;
 mod policy;

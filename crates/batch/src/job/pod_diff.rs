@@ -118,7 +118,7 @@ impl PodDiff {
         status::count(&mut self.counts, task, &pod);
         // A termination that the status does not record yet is resumed as a whole.
         let resumes =
-            compat.has(Difference::ResumeTermination) && termination::resumed(job, &pod).is_some();
+            compat.has(Difference::ResumeTermination) && termination::is_unrecorded(job, &pod);
         if is_marked(&pod) && !resumes {
             self.surplus.push(pod);
         }

@@ -22,18 +22,27 @@ pub(super) fn clear(status: &mut JobStatus) {
 
 /// Counts a pod by its phase, in the whole and in its task (S6-042).
 pub(super) fn count(status: &mut JobStatus, task: &str, pod: &TaskPod) {
-    let (counter, phase) = match pod.status.phase.as_str() {
+    count_pods(status, task, &pod.status.phase, 1);
+}
+
+/// Counts so many pods of a task and phase.
+pub(super) fn count_pods(status: &mut JobStatus, task: &str, phase: &str, pods: usize) {
+    if pods == 0 {
+        return;
+    }
+    let pods = i32::try_from(pods).unwrap_or(i32::MAX);
+    let (counter, phase) = match phase {
         "Pending" => (&mut status.pending, "Pending"),
         "Running" => (&mut status.running, "Running"),
         "Succeeded" => (&mut status.succeeded, "Succeeded"),
         "Failed" => (&mut status.failed, "Failed"),
         _ => (&mut status.unknown, "Unknown"),
     };
-    *counter = counter.saturating_add(1);
+    *counter = counter.saturating_add(pods);
     let tasks = &mut status.task_status_count;
     let of_task = tasks.entry(task.to_owned()).or_default();
     let of_phase = of_task.phase.entry(phase.to_owned()).or_default();
-    *of_phase = of_phase.saturating_add(1);
+    *of_phase = of_phase.saturating_add(pods);
 }
 
 /// Writes down that the job is in its phase since now: the time, and a condition that replaces an older one of the same

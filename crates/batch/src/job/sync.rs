@@ -87,7 +87,7 @@ impl Sync {
             compat,
             rule,
             initiated: status::is_initiated(&job.status),
-            pods: info.pods.clone(),
+            pods: info.pods().clone(),
             refused: info.refused.clone(),
             keys: None,
             waiting: Waiting::default(),

@@ -204,7 +204,7 @@ fn s6_032_a_pod_whose_deletion_failed_is_read_again() {
     cluster.events.clear();
     cluster.failing.clear();
     cluster.settle();
-    assert!(cluster.machine.as_ref().unwrap().info().pods.is_empty());
+    assert!(cluster.machine.as_ref().unwrap().info().pods().is_empty());
 }
 
 #[test]
