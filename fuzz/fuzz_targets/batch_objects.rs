@@ -2,10 +2,10 @@
 //! same twice; whatever is not is told why.
 #![no_main]
 
-use evictd_batch::admission::Question;
-use evictd_batch::compat::Compat;
+use evictd_batch_admission::Question;
+use evictd_batch_objects::Compat;
 use evictd_batch::conf::Conf;
-use evictd_batch::reconcile::{JobCase, QueueCase};
+use evictd_batch_jobs::reconcile::{JobCase, QueueCase};
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;

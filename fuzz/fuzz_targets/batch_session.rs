@@ -1,7 +1,7 @@
 //! Whatever is taken for the input of a batch session comes to an end, and to the same one twice; whatever is not is told why.
 #![no_main]
 
-use evictd_batch::compat::Compat;
+use evictd_batch_objects::Compat;
 use evictd_batch::session::{Objects, Setting, simulate};
 use libfuzzer_sys::fuzz_target;
 

@@ -1,6 +1,6 @@
-//! Admission policies that the API server enforces without the webhook, from the rules of `evictd_batch::admission` (S6-086).
+//! Admission policies that the API server enforces without the webhook, from the rules of `evictd_batch_admission` (S6-086).
 
-use evictd_batch::admission::rules::{Policy, policies};
+use evictd_batch_admission::rules::{Policy, policies};
 use serde_json::{Value, json};
 
 /// Each policy with its binding.

@@ -1,7 +1,7 @@
 //! The memory that a decision of the webhook takes, for hostile reviews too.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_batch::admission::{
+use evictd_batch_admission::{
     Endpoint, Known, MOST_CONTAINERS, MOST_POLICIES, MOST_TASKS, MOST_VOLUMES, Settings,
 };
 use evictd_batch_controller::webhook;

@@ -1,7 +1,7 @@
 //! Validates a trace that was parsed.
 
 use super::wire::{Job, Nodes, Queue, Trace};
-use evictd_batch::admission::dns_subdomain;
+use evictd_batch_admission::dns_subdomain;
 use evictd_pod::wire::ResourceList;
 use hashbrown::HashSet;
 

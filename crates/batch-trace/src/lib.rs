@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use evictd_batch::conf::Conf;
-//! use evictd_batch::compat::Compat;
+//! use evictd_batch_objects::Compat;
 //! use evictd_batch_trace::{SimulatorOptions, Seconds, Trace, play};
 //!
 //! // Two jobs of two pods on a node with room for three: the second one waits for the first.

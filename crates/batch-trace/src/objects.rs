@@ -1,9 +1,9 @@
 //! The objects of a trace, as a cluster would have them.
 
 use super::wire::{Job, Nodes, Queue, Task, Trace};
-use evictd_batch::session::{GROUP, TASK_SPEC};
-use evictd_batch::times;
-use evictd_batch::wire::{self, PodGroup, PodGroupSpec, QueueState};
+use evictd_batch_objects::{
+    self, GROUP_NAME, PodGroup, PodGroupSpec, QueueState, TASK_SPEC, times,
+};
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Container, Metadata, Pod, PriorityClass, ResourceList, TextMap, Time};
 use evictd_pod::{Node, Quantity};
@@ -87,8 +87,8 @@ fn class_name(priority: i32) -> String {
 }
 
 /// A queue that is open.
-pub(super) fn queue(traced: &Queue) -> wire::Queue {
-    let mut queue = wire::Queue::default();
+pub(super) fn queue(traced: &Queue) -> evictd_batch_objects::Queue {
+    let mut queue = evictd_batch_objects::Queue::default();
     queue.metadata.name.clone_from(&traced.name);
     queue.metadata.creation_timestamp = timestamp(0).map(Time::from);
     queue.spec.weight = i32::try_from(traced.weight).unwrap_or(i32::MAX);
@@ -155,7 +155,7 @@ impl Job {
         let name = format!("{}-{}-{index}", self.name, task.name);
         let mut metadata = self.metadata(name, now);
         metadata.uid = format!("pod-{number}").into();
-        let annotations = [(GROUP, &self.name), (TASK_SPEC, &task.name)];
+        let annotations = [(GROUP_NAME, &self.name), (TASK_SPEC, &task.name)];
         let annotations = annotations.map(|(key, text)| (key.to_owned(), text.clone()));
         metadata.annotations = annotations.into_iter().collect::<TextMap>();
         let mut container = Container {

@@ -2,10 +2,9 @@
 
 use super::objects;
 use super::wire::{Queue, Trace};
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Outcome, Setting};
-use evictd_batch::wire::PodGroup;
+use evictd_batch_objects::{Compat, PodGroup};
 use evictd_placement::Cluster;
 use evictd_pod::wire::Pod;
 

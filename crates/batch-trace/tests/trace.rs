@@ -1,8 +1,8 @@
 //! Traces: what is played, what is told of it, and what holds for every trace.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
+use evictd_batch_objects::Compat;
 use evictd_batch_trace::{
     Recipe, Report, Seconds, Simulator, SimulatorOptions, Trace, generate, play,
 };

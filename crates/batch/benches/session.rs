@@ -17,9 +17,9 @@
 #![allow(clippy::unwrap_used, reason = "in a bench a panic is the report")]
 
 use divan::Bencher;
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Setting};
+use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
 use serde_json::{Value, json};
 

@@ -8,9 +8,9 @@ mod properties {
     mod reserving;
 }
 
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting};
+use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Sessions as Volcano ed72c7c8 ran them.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_batch::compat::Compat;
 use evictd_batch::session::{Objects, Setting, simulate};
+use evictd_batch_objects::Compat;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use super::compat::CompatArg;
 use clap::Args;
-use evictd_batch::admission::{Answer, Question};
+use evictd_batch_admission::{Answer, Question};
 use evictd_command::{Failure, Output, View};
 use evictd_document::{Document, LARGE};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! `--form`: the rules of evictd, or exactly those of Volcano.
 
 use clap::ValueEnum;
-use evictd_batch::compat::Compat;
+use evictd_batch_objects::Compat;
 
 /// The value of `--form`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

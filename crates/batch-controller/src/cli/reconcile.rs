@@ -2,7 +2,7 @@
 
 use super::compat::CompatArg;
 use clap::Args;
-use evictd_batch::reconcile::{JobCase, JobOutcome, QueueCase, QueueOutcome, Unanswerable};
+use evictd_batch_jobs::reconcile::{JobCase, JobOutcome, QueueCase, QueueOutcome, Unanswerable};
 use evictd_command::{Failure, Output, View, printable_line};
 use evictd_document::{Document, SMALL};
 use jiff::Timestamp;

@@ -6,9 +6,9 @@ mod trace;
 
 use super::compat::CompatArg;
 use clap::Args;
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::ConfError;
 use evictd_batch::session::{Objects, Setting, simulate};
+use evictd_batch_objects::Compat;
 use evictd_command::{Failure, Output, warn};
 use evictd_document::{Document, LARGE};
 use serde::Serialize;

@@ -4,7 +4,7 @@ use super::credentials::{CredentialFlags, runtime};
 use crate::webhook::{self, Limits, Options, RunError, Source};
 use anyhow::anyhow;
 use clap::{ArgAction, Args};
-use evictd_batch::admission::{Endpoint, Settings};
+use evictd_batch_admission::{Endpoint, Settings};
 use evictd_command::Failure;
 use evictd_daemon::logging::Logging;
 use evictd_daemon::rate::RateFlags;

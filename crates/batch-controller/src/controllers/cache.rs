@@ -1,9 +1,9 @@
 //! The objects of the cluster that the controllers look up, besides the jobs and their pods.
 
 use super::watches::{Delta, PersistentVolumeClaim, WatchedQueue};
-use evictd_batch::job;
-use evictd_batch::queue::{self, View};
-use evictd_batch::wire::{PodGroup, TaskPod};
+use evictd_batch_jobs::job;
+use evictd_batch_jobs::queue::{self, View};
+use evictd_batch_objects::{PodGroup, TaskPod};
 use evictd_pod::wire::{Metadata, PriorityClass, full_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

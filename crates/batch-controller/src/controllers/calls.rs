@@ -1,9 +1,9 @@
 //! Carries out the calls of jobs and queues against the API server.
 
 use super::ssh_keys;
-use evictd_batch::job::{Answer, Call, Creation, Done, Refusal, Resource};
-use evictd_batch::queue::{self, View};
-use evictd_batch::wire::{Job, TaskPod};
+use evictd_batch_jobs::job::{Answer, Call, Creation, Done, Refusal, Resource};
+use evictd_batch_jobs::queue::{self, View};
+use evictd_batch_objects::{Job, TaskPod};
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_pod::wire::Metadata;
 use http::{Method, Request};

@@ -3,8 +3,8 @@
 use super::calls::{Calls, ObjectId};
 use super::garbage_collector::backoff;
 use super::results::TaskResult;
-use evictd_batch::job::{CommandTarget, Fate, fate};
-use evictd_batch::wire::Command;
+use evictd_batch_jobs::job::{CommandTarget, Fate, fate};
+use evictd_batch_objects::Command;
 use evictd_cluster_client::chance;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;

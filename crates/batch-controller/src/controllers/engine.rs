@@ -10,13 +10,12 @@ use super::garbage_collector;
 use super::metrics::Metrics;
 use super::results::TaskResult;
 use super::watches::{Delta, KINDS, WatchEvent, WatchedQueue};
-use evictd_batch::bus::Action;
-use evictd_batch::compat::Compat;
-use evictd_batch::job::{
+use evictd_batch_jobs::job::{
     Belonging, Call, CommandTarget, JobCommand, JobEvent, JobMachine, expires,
 };
-use evictd_batch::queue::{QueueCommand, QueueEvent, QueueMachine};
-use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
+use evictd_batch_jobs::queue::{QueueCommand, QueueEvent, QueueMachine};
+use evictd_batch_objects::bus::Action;
+use evictd_batch_objects::{Command, Compat, Job, PodGroup, TaskPod};
 use evictd_cluster_client::NewsReceiver;
 use evictd_pod::wire::full_name;
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! Deletes finished jobs when their `ttlSecondsAfterFinished` is over (S6-054).
 
 use super::calls::{Calls, ObjectId};
-use evictd_batch::job::expires;
+use evictd_batch_jobs::job::expires;
 use evictd_cluster_client::{ApiError, Backoff, chance};
 use jiff::Timestamp;
 use std::time::Duration;

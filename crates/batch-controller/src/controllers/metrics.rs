@@ -1,6 +1,6 @@
 //! The metrics of the controllers, with Volcano's names (S6-143).
 
-use evictd_batch::wire::{Job, JobPhase, PodGroup};
+use evictd_batch_objects::{Job, JobPhase, PodGroup};
 use evictd_daemon::metrics::Exposition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

@@ -7,7 +7,7 @@ use super::health::{Check, Health};
 use super::metrics::Metrics;
 use super::pod_groups;
 use super::watches;
-use evictd_batch::compat::Compat;
+use evictd_batch_objects::Compat;
 use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at_work};
 use evictd_daemon::cluster::Cluster;
 use evictd_daemon::leadership::{Leadership, LeaseSettings};

@@ -1,8 +1,8 @@
 //! Results that tasks send back to the engine.
 
-use evictd_batch::job::Answer;
-use evictd_batch::queue;
-use evictd_batch::wire::{Command, TaskPod};
+use evictd_batch_jobs::job::Answer;
+use evictd_batch_jobs::queue;
+use evictd_batch_objects::{Command, TaskPod};
 use std::sync::Arc;
 
 #[derive(Debug)]

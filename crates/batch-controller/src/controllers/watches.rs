@@ -1,7 +1,7 @@
 //! Watches the kinds that the controllers need. Each watch event has the object before and after the change.
 
-use evictd_batch::queue::{View, ViewMetadata, ViewSpec, ViewStatus};
-use evictd_batch::wire::{Command, Job, PodGroup, TaskPod};
+use evictd_batch_jobs::queue::{View, ViewMetadata, ViewSpec, ViewStatus};
+use evictd_batch_objects::{Command, Job, PodGroup, TaskPod};
 use evictd_cluster_client::{
     Access, ByKey, Key, Keyed, NewsSender, Reflector, Retry, Store, Watches,
 };

@@ -1,12 +1,12 @@
 //! The definitions of Volcano's custom resources, with all fields, defaults and limits (S6-001 to S6-011), generated from the
-//! types in `evictd_batch::wire`. A cluster that has Volcano's definitions keeps them.
+//! types in `evictd_batch_objects`. A cluster that has Volcano's definitions keeps them.
 //!
 //! The specs of pod templates and claims are stored unchecked: the API server checks them when the controllers create pods and
 //! claims. evictd stores its additions to an object in annotations.
 
 mod schema;
 
-use evictd_batch::wire::{Command, Job, PodGroup, Queue};
+use evictd_batch_objects::{Command, Job, PodGroup, Queue};
 use schema::of;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! The queues and namespaces, kept up to date by watches.
 
 use super::health::{Check, Health};
-use evictd_batch::admission::{Known, Namespace};
-use evictd_batch::wire::Queue;
+use evictd_batch_admission::{Known, Namespace};
+use evictd_batch_objects::Queue;
 use evictd_cluster_client::{Access, Budget, ByKey, Key, Keyed, Reflector, Retry, Store, Watches};
 use evictd_pod::wire::Metadata;
 use serde::de::DeserializeOwned;

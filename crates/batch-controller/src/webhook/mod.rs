@@ -1,7 +1,7 @@
-//! The admission webhook: it reviews jobs, queues, pod groups and pods over HTTPS. `evictd_batch::admission` decides.
+//! The admission webhook: it reviews jobs, queues, pod groups and pods over HTTPS. `evictd_batch_admission` decides.
 //!
 //! ```text
-//!   API server --- AdmissionReview, HTTPS ---> server --> review --> evictd_batch::admission
+//!   API server --- AdmissionReview, HTTPS ---> server --> review --> evictd_batch_admission
 //!       |                                        ^            ^
 //!       |--- queues, namespaces (watch) --> cache-------------'
 //!       `<-- Secret, caBundle <------------ certificate_rotator

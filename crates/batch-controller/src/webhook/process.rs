@@ -6,7 +6,7 @@ use super::certificate_rotator::{CertificateRotator, Source};
 use super::health::{Check, Health};
 use super::objects::Objects;
 use super::server::{self, Limits};
-use evictd_batch::admission::{Endpoint, Settings};
+use evictd_batch_admission::{Endpoint, Settings};
 use evictd_cluster_client::{ApiError, Credentials, Watches};
 use evictd_daemon::cluster::Cluster;
 use evictd_daemon::rate::RateFlags;

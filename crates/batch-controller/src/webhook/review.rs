@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use evictd_batch::admission::{Endpoint, Known, Request, Settings, Verdict, admit, check_text};
+use evictd_batch_admission::{Endpoint, Known, Request, Settings, Verdict, admit, check_text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -18,7 +18,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use evictd_batch::admission::{Endpoint, Settings};
+use evictd_batch_admission::{Endpoint, Settings};
 use evictd_daemon::probes;
 use evictd_daemon::server::{self, Bodies, BodyLimits, Whole};
 use std::sync::Arc;

@@ -1,7 +1,10 @@
 //! The definitions of the custom resources: names, fields, defaults and limits of Volcano's.
 
-use evictd_batch::wire;
 use evictd_batch_controller::definitions;
+use evictd_batch_objects::{
+    Command, DependsOn, Job, JobCondition, LifecyclePolicy, NetworkTopology, PartitionPolicy,
+    PodGroup, PodGroupCondition, Queue, TaskSpec, TaskState, VolumeSpec,
+};
 use serde_json::{Value, json};
 
 fn definition(kind: &str) -> Value {
@@ -382,44 +385,41 @@ fn the_definitions_have_every_field_that_the_programs_write() {
         value["metadata"] = json!({});
         value
     };
-    let topology = json!(wire::NetworkTopology::default());
-    let mut partitions = json!(wire::PartitionPolicy::default());
+    let topology = json!(NetworkTopology::default());
+    let mut partitions = json!(PartitionPolicy::default());
     partitions["networkTopology"] = topology.clone();
-    let policy = json!(wire::LifecyclePolicy::default());
-    let mut task = json!(wire::TaskSpec::default());
+    let policy = json!(LifecyclePolicy::default());
+    let mut task = json!(TaskSpec::default());
     task["policies"] = json!([policy]);
-    task["dependsOn"] = json!(wire::DependsOn::default());
+    task["dependsOn"] = json!(DependsOn::default());
     task["partitionPolicy"] = partitions;
     let mut job = full(
-        json!(wire::Job::default()),
+        json!(Job::default()),
         &[
-            ("/spec/volumes", json!(wire::VolumeSpec::default())),
+            ("/spec/volumes", json!(VolumeSpec::default())),
             ("/spec/tasks", task),
             ("/spec/policies", policy),
-            ("/status/conditions", json!(wire::JobCondition::default())),
+            ("/status/conditions", json!(JobCondition::default())),
         ],
     );
     job["spec"]["networkTopology"] = topology.clone();
-    job["status"]["taskStatusCount"] = json!({"a": wire::TaskState::default()});
+    job["status"]["taskStatusCount"] = json!({"a": TaskState::default()});
     covers(&without_metadata(schema("Job")), &job, "job");
     let mut part = json!({ "name": "a" });
     part["networkTopology"] = topology.clone();
     let mut group = full(
-        json!(wire::PodGroup::default()),
+        json!(PodGroup::default()),
         &[
             ("/spec/subGroupPolicy", part),
-            (
-                "/status/conditions",
-                json!(wire::PodGroupCondition::default()),
-            ),
+            ("/status/conditions", json!(PodGroupCondition::default())),
         ],
     );
     group["spec"]["networkTopology"] = topology;
     group["spec"]["minResources"] = json!({"cpu": "1"});
     covers(&without_metadata(schema("PodGroup")), &group, "group");
-    let queue = full(json!(wire::Queue::default()), &[]);
+    let queue = full(json!(Queue::default()), &[]);
     covers(&without_metadata(schema("Queue")), &queue, "queue");
-    let mut command = full(json!(wire::Command::default()), &[]);
+    let mut command = full(json!(Command::default()), &[]);
     command["target"] =
         json!({"apiVersion": "", "kind": "", "name": "", "uid": "", "controller": true});
     covers(&without_metadata(schema("Command")), &command, "command");

@@ -1,7 +1,7 @@
 //! What is generated is what lies in `packaging`.
 
 use crate::batch;
-use evictd_batch::admission::Endpoint;
+use evictd_batch_admission::Endpoint;
 use evictd_testkit::program::{self, page};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

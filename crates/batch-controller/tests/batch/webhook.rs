@@ -3,7 +3,7 @@
 use crate::served::{Connection, KINDS, Webhook, bundle, cluster, connect, job};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use evictd_batch::admission::{MOST_CONTAINERS, MOST_TASKS};
+use evictd_batch_admission::{MOST_CONTAINERS, MOST_TASKS};
 use evictd_testkit::rights::{granted, packaged, used};
 use evictd_testkit::{Actor, ApiServer, Authority, Fault};
 use nix::sys::signal::{Signal, kill};

@@ -4,9 +4,8 @@ use super::{JobState, Simulator};
 use crate::report::{Fairness, QueueReport, Report, Spread, Timeline, Unfinished};
 use crate::usage::Amounts;
 use crate::wire::{Job, in_seconds};
-use evictd_batch::job::Tone;
 use evictd_batch::session::Outcome;
-use evictd_batch::wire::PodGroupConditionType;
+use evictd_batch_objects::{PodGroupConditionType, Tone};
 use std::collections::BTreeMap;
 
 /// The figures so far.

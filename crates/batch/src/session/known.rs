@@ -3,7 +3,7 @@
 use super::objects::key;
 use super::pod_id::PodId;
 use crate::session::snapshot::upstream::upstream_job;
-use crate::wire::{PodGroup, PodGroupStatus, Queue};
+use evictd_batch_objects::{PodGroup, PodGroupStatus, Queue};
 use evictd_pod::wire::{Metadata, Pod};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! outcome.
 //!
 //! ```
-//! use evictd_batch::compat::Compat;
+//! use evictd_batch_objects::Compat;
 //! use evictd_batch::conf::Conf;
 //! use evictd_batch::session::{Cache, Objects, Setting};
 //! use evictd_placement::Cluster;
@@ -78,7 +78,7 @@ pub use diagnosis::{
 };
 pub use eviction_kind::EvictionKind;
 pub use known::Known;
-pub use objects::{GROUP, Objects, Setting, TASK_SPEC, reads_annotation};
+pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, ObjectKind, Outcome, PodCondition,
     QueueOutcome, Refused, UpstreamOutcome,
@@ -90,9 +90,9 @@ pub use simulation::simulate;
 pub use snapshot::upstream::{upstream_job, upstream_job_of};
 pub use turns::Turns;
 
-use crate::compat::{Compat, Difference};
 use crate::conf::{Action, Conf};
 use evaluate::{Evaluator, View};
+use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::Cluster;
 use observer::Observer;
 use plugins::Plugins;

@@ -1,17 +1,13 @@
 //! The objects of Kubernetes and Volcano, and the fields that sessions read.
 
 use crate::session::snapshot::task::Status;
-use crate::wire::{self, PodGroup, QUEUE_NAME};
+use evictd_batch_objects::{GROUP_NAME, PodGroup, QUEUE_NAME, Queue, TASK_SPEC, Workload};
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Metadata, Pod, PriorityClass, ResourceList};
 use evictd_pod::{Counted, Quantity, Requests, TooManyResources, resources};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Names the job of a pod.
-pub const GROUP: &str = "scheduling.k8s.io/group-name";
-/// Names the task of a job that a pod is of.
-pub const TASK_SPEC: &str = "volcano.sh/task-spec";
 /// A priority in place of the pod's own (S6-124).
 pub(crate) const TASK_PRIORITY: &str = "volcano.sh/task-priority";
 /// Whether a pod may be a victim (S6-116).
@@ -23,7 +19,14 @@ pub(crate) const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
 /// Whether a session asks for this annotation of a pod.
 pub fn reads_annotation(key: &str) -> bool {
-    [GROUP, TASK_SPEC, TASK_PRIORITY, PREEMPTABLE, QUEUE_NAME].contains(&key)
+    [
+        GROUP_NAME,
+        TASK_SPEC,
+        TASK_PRIORITY,
+        PREEMPTABLE,
+        QUEUE_NAME,
+    ]
+    .contains(&key)
 }
 
 /// The objects of a cluster.
@@ -47,10 +50,10 @@ pub struct Objects {
     pub upstream_pod_groups: Vec<evictd_pod::wire::PodGroup>,
     /// The workloads of such groups.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
-    pub workloads: Vec<wire::Workload>,
+    pub workloads: Vec<Workload>,
     /// Queues.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
-    pub queues: Vec<wire::Queue>,
+    pub queues: Vec<Queue>,
     /// Priority classes.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub priority_classes: Vec<PriorityClass>,
@@ -63,7 +66,7 @@ pub struct Setting {
     pub scheduler: String,
     /// The queue of jobs that name none.
     pub default_queue: String,
-    /// Whether a pod of no group is a job of its own, as [`Difference::BarePods`](crate::compat::Difference) says.
+    /// Whether a pod of no group is a job of its own, as [`Difference::BarePods`](evictd_batch_objects::Difference) says.
     pub plain_pods: bool,
 }
 

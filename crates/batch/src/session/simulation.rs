@@ -3,8 +3,8 @@
 use super::Cache;
 use super::objects::{Objects, Setting};
 use super::outcome::Outcome;
-use crate::compat::{Compat, Difference};
 use crate::conf::{Conf, ConfError};
+use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::Cluster;
 use hashbrown::HashSet;
 

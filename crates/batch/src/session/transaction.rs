@@ -8,10 +8,9 @@ use super::eviction_kind::EvictionKind;
 use super::outcome::Event;
 use super::plugins::{Plugins, Tiers};
 use super::snapshot::Snapshot;
-use crate::compat::{Compat, Difference};
-use crate::job::Tone;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::{Context, Status};
+use evictd_batch_objects::{Compat, Difference, Tone};
 use evictd_placement::{Cluster, NodeId, Statement};
 
 #[derive(Debug, Clone, Copy)]

@@ -8,9 +8,8 @@ use super::subject::{Kind, Subject};
 use super::unknown::nearest;
 use super::what_if::WhatIf;
 use super::{lifetime, messages};
-use crate::compat::Difference;
 use crate::session::{BlockingReason, JobDiagnosis, Outcome, Setting, Shortfall};
-use crate::wire::{PodGroupConditionType, QueueState};
+use evictd_batch_objects::{Difference, PodGroupConditionType, QueueState};
 use std::collections::BTreeSet;
 
 /// The whole answer without the job's history.
@@ -74,12 +73,12 @@ fn queue_of(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Strin
     let named = group.map(|group| &group.spec.queue).or(job);
     let named = named.map(String::as_str);
     let upstream = what_if.upstream.get(&*subject.group);
-    let upstream = upstream.map(|upstream| crate::wire::queue_of(&upstream.metadata));
+    let upstream = upstream.map(|upstream| evictd_batch_objects::queue_of(&upstream.metadata));
     let named = named.or(upstream).filter(|name| !name.is_empty());
     let of_pods = || {
         subject
             .pods(what_if)
-            .map(|(_, pod)| crate::wire::queue_of(&pod.metadata))
+            .map(|(_, pod)| evictd_batch_objects::queue_of(&pod.metadata))
             .next()
     };
     let named = named.or_else(of_pods).filter(|name| !name.is_empty());

@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use super::what_if::WhatIf;
-use crate::wire::{PodGroup, Queue, QueueState};
+use evictd_batch_objects::{PodGroup, Queue, QueueState};
 use evictd_pod::wire::Pod;
 use evictd_pod::{Node, Quantity};
 use evictd_what_if::Suggestion;

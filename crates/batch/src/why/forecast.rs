@@ -3,7 +3,7 @@
 use super::subject::Subject;
 use super::what_if::WhatIf;
 use crate::session::Outcome;
-use crate::wire::{PodGroup, PodGroupStatus};
+use evictd_batch_objects::{PodGroup, PodGroupStatus};
 use evictd_pod::wire::Pod;
 use std::collections::BTreeSet;
 use std::sync::Arc;

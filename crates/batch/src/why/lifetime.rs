@@ -5,8 +5,7 @@ use super::change::counted;
 use super::subject::Subject;
 use super::what_if::WhatIf;
 use crate::session::Setting;
-use crate::wire::JobPhase;
-use crate::wire::{Job, PodGroupPhase};
+use evictd_batch_objects::{Job, JobPhase, PodGroupPhase};
 use evictd_pod::wire::full_name;
 
 /// The answer, if it follows from the job alone.

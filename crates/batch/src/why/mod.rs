@@ -4,7 +4,7 @@
 //! proposed change was applied and sessions were run again until they started the job.
 //!
 //! ```
-//! use evictd_batch::compat::Compat;
+//! use evictd_batch_objects::Compat;
 //! use evictd_batch::conf::Conf;
 //! use evictd_batch::session::{Objects, Setting};
 //! use evictd_batch::why::{Case, State};
@@ -45,7 +45,6 @@ mod history;
 mod lifetime;
 mod messages;
 mod node_changes;
-mod pending_objects;
 mod queue_changes;
 mod search;
 mod subject;
@@ -58,10 +57,9 @@ pub use history::Event;
 pub use search::Proposal;
 pub use unknown::Unknown;
 
-use crate::compat::{Compat, Difference};
 use crate::conf::Conf;
 use crate::session::{Objects, Setting};
-use crate::wire::Job;
+use evictd_batch_objects::{Compat, Difference, Job};
 use evictd_placement::Cluster;
 use std::sync::Arc;
 use subject::Subject;

@@ -1,17 +1,12 @@
 //! The job in question, by the name of a Job, a PodGroup, a pod, or the owner of pods.
 
 use super::Unknown;
-use super::pending_objects::PendingObjects;
 use super::what_if::WhatIf;
-use crate::compat::Difference;
-use crate::pod_group::group_name;
 use crate::session::{Outcome, plain_job, upstream_job_of};
-use crate::wire::{Job, PodGroup};
+use evictd_batch_jobs::{job::PendingObjects, pod_group::group_name};
+use evictd_batch_objects::{Difference, GROUP_NAME, Job, PodGroup};
 use evictd_pod::wire::{Metadata, Pod, full_name};
 use std::sync::Arc;
-
-/// The annotation of a pod that names its group.
-const GROUP: &str = "scheduling.k8s.io/group-name";
 
 /// The objects behind the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +107,7 @@ impl Subject {
     fn completed(mut self, what_if: &WhatIf<'_>) -> Self {
         let group = what_if.groups.get(&self.group);
         if let Some(job) = &self.job {
-            self.pending = PendingObjects::of(job, group, what_if);
+            self.pending = PendingObjects::of(job, group, &what_if.pods);
         }
         let group = group.or(self.pending.group.as_ref());
         self.min_member = group.map_or(0, |group| group.spec.min_member);
@@ -166,7 +161,7 @@ pub(super) fn is_in(pod: &Pod, group: &str) -> bool {
 
 /// The name of the group of Volcano's that a pod names.
 fn named_group(pod: &Pod) -> Option<&str> {
-    let group = pod.metadata.annotations.get(GROUP);
+    let group = pod.metadata.annotations.get(GROUP_NAME);
     group.filter(|group| !group.is_empty())
 }
 

@@ -1,7 +1,7 @@
 //! A job that is not there, with the nearest name that is.
 
 use super::what_if::WhatIf;
-use crate::wire::Job;
+use evictd_batch_objects::Job;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
 //! A copy of the cluster for trials: objects are changed, sessions are run, and all is restored.
 
-use crate::compat::Compat;
 use crate::conf::Conf;
 use crate::session::{Cache, JobDiagnosis, Objects, Outcome, Setting, upstream_job};
-use crate::wire::{PodGroup, Queue};
+use evictd_batch_objects::{Compat, PodGroup, Queue};
 use evictd_placement::Cluster;
 use evictd_pod::Node;
 use evictd_pod::wire::{self, Pod, PriorityClass, full_name};
@@ -294,7 +293,7 @@ mod tests {
             pod.metadata.uid = "anew".into();
         });
         what_if.change("default", |queue: &mut Queue| {
-            queue.status.state = crate::wire::QueueState::Closed.into();
+            queue.status.state = evictd_batch_objects::QueueState::Closed.into();
         });
         what_if.add_class("first", 7);
         what_if.change("default/waits", |group: &mut PodGroup| {

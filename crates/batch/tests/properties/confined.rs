@@ -1,8 +1,8 @@
 //! Groups of which all pods have to be in one domain: they never are in two, whatever else goes on.
 
 use crate::CONFS;
-use evictd_batch::compat::Compat;
 use evictd_batch::session::{Objects, Setting, simulate};
+use evictd_batch_objects::Compat;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

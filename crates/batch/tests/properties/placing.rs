@@ -1,9 +1,7 @@
 //! Jobs that are let in once they could be placed: nobody is kept out that would have got its room.
 
-use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::session::{Objects, Setting, simulate};
-use evictd_batch::wire::PodGroupPhase;
-use evictd_batch::wire::PodGroupStatus;
+use evictd_batch_objects::{Compat, Difference, PodGroupPhase, PodGroupStatus};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

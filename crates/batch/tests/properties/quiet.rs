@@ -1,9 +1,9 @@
 //! With unchanged demand a cluster comes to rest, whatever the tiers of the configuration are.
 
 use crate::{Job, node_of, objects};
-use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting};
+use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::Cluster;
 use jiff::Timestamp;
 use proptest::prelude::*;

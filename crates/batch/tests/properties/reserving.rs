@@ -1,10 +1,8 @@
 //! A large job in a stream of small ones: it starts within a bound, and one that fits nowhere is in nobody's way.
 
-use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting, Turns};
-use evictd_batch::wire::PodGroupPhase;
-use evictd_batch::wire::PodGroupStatus;
+use evictd_batch_objects::{Compat, Difference, PodGroupPhase, PodGroupStatus};
 use evictd_placement::Cluster;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;

@@ -4,9 +4,9 @@ use crate::scenario::{conf, evicted};
 use crate::upstream::{
     configuration, gang, member, members, parse, queue, running, session, told, unschedulable,
 };
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting, UpstreamOutcome, simulate};
+use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
 use evictd_test_objects as objects;
 use serde_json::{Value, json};

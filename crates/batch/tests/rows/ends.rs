@@ -1,9 +1,9 @@
 //! What is said at the end.
 
 use crate::scenario::{Scenario, conf, told};
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Setting};
+use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
 use evictd_pod::wire;
 use serde_json::json;

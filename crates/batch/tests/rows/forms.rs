@@ -1,7 +1,7 @@
 //! Where ours decides otherwise than Volcano: each switch with both sides.
 
 use crate::scenario::{Scenario, bound, conf, evicted};
-use evictd_batch::compat::{Compat, Difference};
+use evictd_batch_objects::{Compat, Difference};
 use serde_json::{Value, json};
 
 fn only(difference: Difference) -> Compat {

@@ -1,9 +1,9 @@
 //! Who gets room, and where.
 
 use crate::scenario::{Scenario, bound, conf, short, told};
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Outcome, Setting};
+use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
 use evictd_pod::wire;
 use serde_json::{Value, json};

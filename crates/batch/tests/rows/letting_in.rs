@@ -1,8 +1,8 @@
 //! What is looked at, and who is let in.
 
 use crate::scenario::{Scenario, bound, conf, short, told};
-use evictd_batch::compat::Compat;
 use evictd_batch::session::{Objects, Setting, simulate};
+use evictd_batch_objects::Compat;
 use serde_json::json;
 
 const GANG: &[&str] = &["priority", "gang"];

@@ -1,8 +1,8 @@
 //! Jobs are let in once they could be placed.
 
 use crate::scenario::{Scenario, conf, evicted, told};
-use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::session::Outcome;
+use evictd_batch_objects::{Compat, Difference};
 use serde_json::{Value, json};
 
 fn only() -> Compat {

@@ -1,9 +1,9 @@
 //! Pods of no group: for Volcano nobody places them, with us each is a job of its own.
 
 use crate::scenario::{Scenario, bound, conf, evicted};
-use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, ObjectKind, Setting, plain_job};
+use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::Cluster;
 use evictd_pod::wire::Pod;
 use serde_json::{Value, json};

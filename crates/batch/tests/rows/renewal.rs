@@ -1,9 +1,9 @@
 //! The cluster alone counts the pods on nodes.
 
 use crate::scenario::{Scenario, conf};
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, PodId, Setting, simulate};
+use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
 use serde_json::{Value, json};
 

@@ -1,10 +1,9 @@
 //! Nodes are kept for a job that has waited long.
 
 use crate::scenario::{Scenario, conf};
-use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting, Turns};
-use evictd_batch::wire::PodGroupCondition;
+use evictd_batch_objects::{Compat, Difference, PodGroupCondition};
 use evictd_placement::Cluster;
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Whatever stands in the objects, a session ends, and says what is wrong where somebody looks.
 
 use crate::scenario::{Scenario, conf};
-use evictd_batch::compat::Compat;
 use evictd_batch::session::{Objects, Setting, simulate};
+use evictd_batch_objects::Compat;
 use serde_json::json;
 
 const ALL: &str = "enqueue, allocate, preempt, reclaim, backfill";

@@ -1,8 +1,8 @@
 //! Small clusters, in a few words.
 
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting, simulate};
+use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
 use evictd_test_objects as objects;
 use serde_json::{Map, Value, json};

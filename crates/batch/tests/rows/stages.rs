@@ -1,7 +1,7 @@
 //! Groups that grow: a driver runs, and its executors, which were made later, wait for room.
 
 use crate::scenario::{Scenario, bound, conf, evicted, told};
-use evictd_batch::compat::{Compat, Difference};
+use evictd_batch_objects::{Compat, Difference};
 use serde_json::{Value, json};
 
 const DRIVER_AND_EXECUTORS: &str = "spark";

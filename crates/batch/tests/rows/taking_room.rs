@@ -1,8 +1,8 @@
 //! Who has to go for others.
 
 use crate::scenario::{Scenario, conf, evicted, short, told};
-use evictd_batch::compat::Compat;
 use evictd_batch::session::EvictionKind;
+use evictd_batch_objects::Compat;
 use serde_json::{Value, json};
 
 const HIGH: &str = "high";

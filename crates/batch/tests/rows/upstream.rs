@@ -1,12 +1,11 @@
 //! Kubernetes' own groups, `scheduling.k8s.io`, as jobs of queues.
 
 use crate::scenario::{conf, evicted, short};
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
     Cache, ObjectKind, Objects, Outcome, Setting, UpstreamOutcome, simulate, upstream_job,
 };
-use evictd_batch::wire::Workload;
+use evictd_batch_objects::{Compat, Workload};
 use evictd_placement::Cluster;
 use evictd_pod::wire::{Pod, PodGroup};
 use evictd_test_objects as objects;

@@ -2,10 +2,9 @@
 
 use crate::scenario::Scenario;
 use crate::{ALL, ask, by_form, why, words};
-use evictd_batch::compat::Compat;
 use evictd_batch::session::Objects;
 use evictd_batch::why::{Answer, State};
-use evictd_batch::wire::{Job, PodGroup};
+use evictd_batch_objects::{Compat, Job, PodGroup};
 use serde_json::{Value, json};
 
 /// The job `train` of three pods, with this status.

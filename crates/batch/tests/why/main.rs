@@ -11,11 +11,10 @@ mod properties;
 mod scenario;
 mod upstream;
 
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Objects, Setting};
 use evictd_batch::why::{Answer, Case, Unknown};
-use evictd_batch::wire::Job;
+use evictd_batch_objects::{Compat, Job};
 use evictd_placement::Cluster;
 
 /// Every plugin and action of the built-in configuration.

@@ -1,8 +1,8 @@
 //! Makes what was proposed, in objects of its own, and plays sessions until the job starts.
 
-use evictd_batch::compat::Compat;
 use evictd_batch::session::{Objects, Outcome, Setting, simulate};
 use evictd_batch::why::{Answer, Change, State};
+use evictd_batch_objects::Compat;
 use evictd_pod::wire::Pod;
 use evictd_what_if::Suggestion;
 
@@ -56,7 +56,7 @@ pub(crate) fn apply(change: &Change, objects: &mut Objects) {
         }
         Change::OpenQueue { queue: name } => {
             let at = queue(name).unwrap();
-            queues[at].status.state = evictd_batch::wire::QueueState::Open.into();
+            queues[at].status.state = evictd_batch_objects::QueueState::Open.into();
         }
         Change::MakeQueue { queue } => {
             let made = serde_json::json!({"metadata": {"name": queue}, "spec": {"weight": 1}, "status": {"state": "Open"}});

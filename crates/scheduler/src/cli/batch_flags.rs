@@ -3,8 +3,8 @@
 use super::values::duration;
 use crate::run::BatchSettings;
 use clap::{Args, ValueEnum};
-use evictd_batch::compat::{Compat, Difference};
 use evictd_batch::session::Setting;
+use evictd_batch_objects::{Compat, Difference};
 use jiff::SignedDuration;
 use std::path::PathBuf;
 use std::time::Duration;

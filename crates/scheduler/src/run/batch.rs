@@ -1,13 +1,12 @@
 //! Batch sessions on the cache of the scheduler: their input, and when one is due.
 
 use super::watches::BatchChange;
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
     Cache, EvictionKind, Known, Outcome, PodCondition, PodId, Setting, Turns, UpstreamOutcome,
     upstream_job, upstream_job_of,
 };
-use evictd_batch::wire::{PodGroupStatus, Queue, QueueState};
+use evictd_batch_objects::{Compat, PodGroupStatus, Queue, QueueState};
 use evictd_cluster_client::lease::Memo;
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire;

@@ -437,5 +437,5 @@ cached_whole! {
     wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
     wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup,
     wire::ResourceClaim, wire::ResourceSlice, wire::DeviceClass,
-    wire::PriorityClass, evictd_batch::wire::PodGroup, evictd_batch::wire::Queue, evictd_batch::wire::Workload
+    wire::PriorityClass, evictd_batch_objects::PodGroup, evictd_batch_objects::Queue, evictd_batch_objects::Workload
 }

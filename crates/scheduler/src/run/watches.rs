@@ -2,7 +2,7 @@
 
 use super::watch_cache::{Interner, Object, key};
 use evictd_batch::conf::Conf;
-use evictd_batch::wire::{PodGroup, Queue, Workload};
+use evictd_batch_objects::{PodGroup, Queue, Workload};
 use evictd_cluster_client::{
     Access, Key, NewsSender, Outline, Reflector, Retry, Store, Unreadable, Watches,
 };

@@ -1,10 +1,9 @@
 //! The scenario of the demo: its jobs, the log of its sessions, and the checks of the result.
 
 use anyhow::Context;
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::Outcome;
-use evictd_batch::wire::PodGroupConditionType;
+use evictd_batch_objects::{Compat, PodGroupConditionType};
 use evictd_batch_trace::{Seconds, Simulator, SimulatorOptions, Trace};
 use serde::Serialize;
 use serde_json::json;

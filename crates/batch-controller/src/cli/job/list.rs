@@ -3,7 +3,7 @@
 use crate::cli::connection::Connection;
 use crate::cli::kind::JOBS;
 use clap::Args;
-use evictd_batch::wire::Job;
+use evictd_batch_objects::Job;
 use evictd_command::{Column, Failure, Output, Table, View};
 use evictd_pod::wire::Time;
 use jiff::Timestamp;

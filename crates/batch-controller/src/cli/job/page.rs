@@ -1,6 +1,6 @@
 //! A job as a page, with the headings of vcctl.
 
-use evictd_batch::wire::{Job, TaskSpec};
+use evictd_batch_objects::{Job, TaskSpec};
 use evictd_command::printable_line;
 use serde_json::Value;
 use std::fmt::{Display, Write};

@@ -4,7 +4,7 @@ use crate::cli::connection::Connection;
 use crate::cli::kind::{JOBS, required};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_batch::wire;
+use evictd_batch_objects::Job;
 use evictd_command::{Failure, write_to_stdout};
 use evictd_document::{Document, DocumentError, SMALL};
 use evictd_pod::Quantity;
@@ -155,7 +155,7 @@ fn job_of(document: &Document) -> Result<Value, DocumentError> {
         return Err(document.wrong("has several documents; one job is needed"));
     };
     // Parsed for the places of mistakes only. The API server checks fields that are unknown here.
-    document.parse::<wire::Job>()?;
+    document.parse::<Job>()?;
     for (field, expected) in [
         ("apiVersion", JOBS.api_version()),
         ("kind", JOBS.name.to_owned()),

@@ -4,7 +4,7 @@ use super::table::{Columns, QueueRow, table};
 use crate::cli::connection::Connection;
 use crate::cli::kind::{POD_GROUPS, QUEUES};
 use clap::Args;
-use evictd_batch::wire::{PodGroup, Queue};
+use evictd_batch_objects::{PodGroup, Queue};
 use evictd_command::{Failure, Output};
 
 const EXAMPLE: &str = "Example:

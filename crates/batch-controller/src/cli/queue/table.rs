@@ -1,6 +1,6 @@
 //! The table of queues. Pod groups are counted here, because the counters in the status of a queue may be outdated.
 
-use evictd_batch::wire::{PodGroup, PodGroupPhase, Queue};
+use evictd_batch_objects::{PodGroup, PodGroupPhase, Queue};
 use evictd_command::{Column, Table, View};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The outcome of a session: a table of jobs, and one of evicted pods.
 
 use evictd_batch::session::{GroupOutcome, Outcome, UpstreamOutcome};
-use evictd_batch::wire::PodGroupConditionType;
+use evictd_batch_objects::PodGroupConditionType;
 use evictd_command::{Colour, Column, Row, Table, View};
 
 pub(super) fn page(outcome: &Outcome, view: View) -> String {

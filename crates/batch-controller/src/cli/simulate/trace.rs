@@ -4,8 +4,8 @@ mod page;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use evictd_batch::compat::Compat;
 use evictd_batch::conf::Conf;
+use evictd_batch_objects::Compat;
 use evictd_batch_trace::svg::{self, NAMES, Run};
 use evictd_batch_trace::{Seconds, SimulatorOptions, Trace, play};
 use evictd_command::{Failure, Output, Progress, warn};

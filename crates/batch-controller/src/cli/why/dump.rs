@@ -2,7 +2,7 @@
 
 use super::objects::{ClusterObjects, Object};
 use evictd_batch::session::Objects;
-use evictd_batch::wire::Job;
+use evictd_batch_objects::Job;
 use evictd_command::Failure;
 use evictd_document::{Document, LARGE};
 use evictd_pod::wire::null_is_default;

@@ -9,7 +9,7 @@ use crate::cli::kind::{
     STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS, VOLUME_ATTACHMENTS, VOLUMES,
     WORKLOADS,
 };
-use evictd_batch::wire::Job;
+use evictd_batch_objects::Job;
 use evictd_command::Failure;
 use evictd_pod::wire::Pod;
 use serde::de::DeserializeOwned;

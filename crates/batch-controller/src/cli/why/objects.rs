@@ -2,7 +2,7 @@
 
 use evictd_batch::session::Objects;
 use evictd_batch::why::Event;
-use evictd_batch::wire::{Job, PodGroup, Queue, Workload};
+use evictd_batch_objects::{Job, PodGroup, Queue, Workload};
 use evictd_placement::{Cluster, InvalidObject};
 use evictd_pod::wire::{self, Pod};
 use evictd_pod::{Node, defaults};

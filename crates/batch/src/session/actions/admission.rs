@@ -1,6 +1,5 @@
 //! Whether a pending job could be placed, which enqueue requires (volcano#3910, kueue#11287).
 
-use crate::compat::Difference;
 use crate::conf::Action;
 use crate::session::Session;
 use crate::session::actions::starving;
@@ -17,6 +16,7 @@ use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::task::Status;
 use crate::session::topology::DomainId;
 use crate::session::transaction::Transaction;
+use evictd_batch_objects::Difference;
 use hashbrown::HashMap;
 
 /// Whether the smallest gang of a job fits on the nodes now, or after evictions that its queue may ask for. The

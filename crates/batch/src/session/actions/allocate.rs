@@ -10,7 +10,7 @@ use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::transaction::Operations;
-use crate::wire::PodGroupPhase;
+use evictd_batch_objects::PodGroupPhase;
 
 /// Jobs that wait in each queue.
 struct Line {

@@ -1,7 +1,5 @@
 //! Action enqueue: moves pending jobs to `Inqueue`, one job of each queue in turn (S6-104).
 
-use crate::compat::Difference;
-use crate::job::Tone;
 use crate::session::Session;
 use crate::session::actions::admission;
 use crate::session::gang;
@@ -10,7 +8,7 @@ use crate::session::reservation;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::resource::Resource;
 use crate::session::transaction::Transaction;
-use crate::wire::PodGroupPhase;
+use evictd_batch_objects::{Difference, PodGroupPhase, Tone};
 
 pub(crate) fn enqueue(session: &mut Session<'_>) {
     let mut queues = PriorityQueue::default();

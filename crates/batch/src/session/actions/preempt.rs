@@ -1,7 +1,6 @@
 //! Action preempt: evicts pods of jobs and tasks that come later in the same queue (S6-112 to S6-116).
 
 use super::starving::Refused;
-use crate::compat::Difference;
 use crate::session::Session;
 use crate::session::actions::domain_placement;
 use crate::session::actions::starving;
@@ -12,6 +11,7 @@ use crate::session::eviction_kind::EvictionKind;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::transaction::Operations;
+use evictd_batch_objects::Difference;
 
 pub(crate) fn preempt(session: &mut Session<'_>) {
     // Jobs with a network topology do not preempt.

@@ -1,6 +1,5 @@
 //! Action reclaim: a queue that has less than its share takes room back from others (S6-117, S6-118).
 
-use crate::compat::Difference;
 use crate::session::Session;
 use crate::session::actions::domain_placement;
 use crate::session::actions::starving;
@@ -9,6 +8,7 @@ use crate::session::eviction_kind::EvictionKind;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::transaction::Operations;
+use evictd_batch_objects::Difference;
 use evictd_placement::NodeId;
 
 /// So many nodes that could be freed are compared.

@@ -1,6 +1,5 @@
 //! The shared parts of preempt and reclaim: which tasks starve, and where they could be placed.
 
-use crate::compat::Difference;
 use crate::session::Session;
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::plugins::Tiers;
@@ -10,6 +9,7 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{ClassId, JobId, QueueId, TaskId};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::Status;
+use evictd_batch_objects::Difference;
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
 

@@ -1,6 +1,5 @@
 //! Frees a node for a task: evicts victims one by one until the task fits.
 
-use crate::compat::Difference;
 use crate::session::Session;
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::plugins::Tiers;
@@ -11,6 +10,7 @@ use crate::session::snapshot::resource::Unnamed;
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::Operations;
 use crate::session::transaction::Transaction;
+use evictd_batch_objects::Difference;
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
 

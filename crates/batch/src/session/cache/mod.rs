@@ -11,14 +11,14 @@ use super::outcome::Outcome;
 use super::pod_id::PodId;
 use super::snapshot::{Job, Queue, Snapshot};
 use super::turns::Turns;
-use crate::compat::Compat;
 use crate::conf::Conf;
-use crate::job::IN_STAGES;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::upstream::upstream_job;
 use crate::session::snapshot::upstream::{QueuesOfWorkloads, Upstream};
-use crate::wire::{self, PodGroup, PodGroupStatus, QueueState, Workload, queue_of};
+use evictd_batch_objects::{
+    Compat, IN_STAGES, PodGroup, PodGroupStatus, QueueState, Workload, queue_of,
+};
 use evictd_placement::Cluster;
 use evictd_pod::TooManyResources;
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList, Time};
@@ -149,7 +149,7 @@ impl Cache {
     }
 
     /// A queue came or changed.
-    pub fn queue(&mut self, wire: &wire::Queue) {
+    pub fn queue(&mut self, wire: &evictd_batch_objects::Queue) {
         self.stale_jobs = true;
         let (spec, metadata) = (&wire.spec, &wire.metadata);
         let name: Arc<str> = metadata.name.as_str().into();

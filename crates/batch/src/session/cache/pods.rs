@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::session::objects::{
-    GROUP, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC, is_critical, is_true, key, request_of, status_of,
+    PREEMPTABLE, TASK_PRIORITY, is_critical, is_true, key, request_of, status_of,
 };
 use crate::session::outcome::PodCondition;
 use crate::session::plain::plain_job;
@@ -11,8 +11,7 @@ use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::{ConditionText, PodScheduled, Status, Task, index_of};
 use crate::session::snapshot::upstream::upstream_job_of;
-use crate::wire::PodGroupPhase;
-use crate::wire::{PodGroupStatus, queue_of};
+use evictd_batch_objects::{GROUP_NAME, PodGroupPhase, PodGroupStatus, TASK_SPEC, queue_of};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::{Metadata, Pod, Time, full_name};
 use std::sync::Arc;
@@ -167,7 +166,7 @@ impl Cache {
         if pod.spec.scheduler_name != self.setting.scheduler {
             return None;
         }
-        let group = pod.metadata.annotations.get(GROUP);
+        let group = pod.metadata.annotations.get(GROUP_NAME);
         if let Some(group) = group.filter(|name| !name.is_empty()) {
             let namespace = pod.metadata.namespace_or_default();
             return Some(self.job(Arc::from(full_name(namespace, group))));

@@ -8,14 +8,14 @@ mod upstream;
 
 use super::Session;
 use super::outcome::{Event, GroupOutcome, Outcome, PodCondition};
-use crate::compat::Difference;
 use crate::conf::PluginName;
-use crate::job::Tone;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::Transaction;
-use crate::wire::{PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus};
+use evictd_batch_objects::{
+    Difference, PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus, Tone,
+};
 use std::collections::BTreeMap;
 
 /// Sets conditions and phases, and reports them.

@@ -3,7 +3,7 @@
 use crate::session::Session;
 use crate::session::outcome::{Outcome, UpstreamOutcome};
 use crate::session::snapshot::Job;
-use crate::wire::{PodGroupConditionType, PodGroupPhase};
+use evictd_batch_objects::{PodGroupConditionType, PodGroupPhase};
 
 /// Reports the outcome of each such group that has one.
 pub(super) fn report_upstream(session: &Session<'_>, outcome: &mut Outcome) {

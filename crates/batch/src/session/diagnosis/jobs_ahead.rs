@@ -5,7 +5,7 @@ use crate::session::plugins::Tiers;
 use crate::session::snapshot::Job;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::task::Status;
-use crate::wire::PodGroupPhase;
+use evictd_batch_objects::PodGroupPhase;
 use serde::Serialize;
 
 /// A job that comes first.

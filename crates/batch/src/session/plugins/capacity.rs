@@ -1,10 +1,10 @@
 //! Plugin capacity: each queue names its deserved share itself (S6-150, S6-151).
 
 use super::{Plugin, QueueShare, Shares, Tiers};
-use crate::compat::Compat;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
+use evictd_batch_objects::Compat;
 use hashbrown::HashMap;
 use std::cmp::Ordering;
 

@@ -1,10 +1,10 @@
 //! Plugin gang: a job starts with at least `minMember` pods or with none (S6-119 to S6-122).
 
 use super::{Invalid, Lost, Plugin, Tiers, Vote};
-use crate::compat::{Compat, Difference};
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::{Job, Snapshot};
+use evictd_batch_objects::{Compat, Difference};
 use hashbrown::HashMap;
 use std::cmp::Ordering;
 

@@ -17,11 +17,11 @@ pub(crate) use drf::JobShare;
 pub(crate) use shares::{QueueShare, Shares};
 pub(crate) use tiers::Tiers;
 
-use crate::compat::Compat;
 use crate::conf::{self, Action, Conf, PluginName, Switch};
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
+use evictd_batch_objects::Compat;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 

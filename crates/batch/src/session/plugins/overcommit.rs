@@ -2,12 +2,10 @@
 
 use super::shares::objection;
 use super::{Plugin, Reserved, Tiers, Vote};
-use crate::compat::Compat;
-use crate::compat::Difference;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, Resource};
-use crate::wire::PodGroupPhase;
+use evictd_batch_objects::{Compat, Difference, PodGroupPhase};
 
 #[derive(Debug, Clone)]
 pub(super) struct Overcommit {

@@ -3,10 +3,10 @@
 
 use super::redistribution::redistribute;
 use super::{Plugin, QueueShare, Shares, Tiers};
-use crate::compat::{Compat, Difference};
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Resource, Unnamed};
+use evictd_batch_objects::{Compat, Difference};
 use hashbrown::HashMap;
 use std::cell::OnceCell;
 use std::cmp::Ordering;

@@ -1,11 +1,11 @@
 //! The allocated, requested and deserved amounts of each queue. Plugins decide how they are divided.
 
 use super::{Reserved, Vote};
-use crate::compat::Compat;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
 use crate::session::snapshot::task::Status;
+use evictd_batch_objects::Compat;
 use std::cmp::Ordering;
 
 /// The most rounds.

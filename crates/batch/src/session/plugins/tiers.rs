@@ -1,7 +1,6 @@
 //! Asks the plugins tier by tier: whose answer counts, and when the next tier is asked (S6-097 to S6-102, S6-115).
 
 use super::{Invalid, Lost, Plugin, Plugins, Reserved, Shares, Vote};
-use crate::compat::Difference;
 use crate::conf::{PluginName, Switch};
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::priority_queue::PriorityQueue;
@@ -9,6 +8,7 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::Task;
+use evictd_batch_objects::Difference;
 use hashbrown::HashMap;
 use std::cmp::Ordering;
 

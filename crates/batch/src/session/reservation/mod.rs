@@ -10,7 +10,6 @@
 mod nodes;
 mod parts;
 
-use crate::compat::Difference;
 use crate::conf::{Action, PluginName};
 use crate::session::Session;
 use crate::session::close;
@@ -24,7 +23,7 @@ use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::Transaction;
 use crate::session::turns::Candidate;
-use crate::wire::{PodGroupCondition, PodGroupConditionType, PodGroupPhase};
+use evictd_batch_objects::{Difference, PodGroupCondition, PodGroupConditionType, PodGroupPhase};
 use jiff::{SignedDuration, Timestamp};
 use nodes::soonest;
 use parts::Parts;

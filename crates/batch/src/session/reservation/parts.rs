@@ -3,7 +3,7 @@
 
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::QueueId;
-use crate::wire::PodGroupPhase;
+use evictd_batch_objects::PodGroupPhase;
 use hashbrown::{HashMap, HashSet};
 
 /// The parts of queues with jobs, each above 0 and at most 1.

@@ -7,7 +7,9 @@ use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::upstream::Upstream;
 use crate::session::topology::DomainId;
-use crate::wire::{PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus};
+use evictd_batch_objects::{
+    PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus,
+};
 use evictd_pod::TooManyResources;
 use hashbrown::HashMap;
 use jiff::Timestamp;

@@ -14,13 +14,12 @@ pub(crate) use job::Job;
 pub(crate) use node::Node;
 pub(crate) use queue::Queue;
 
-use crate::compat::{Compat, Difference};
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dims, Resource};
 use crate::session::snapshot::roles::{Role, Roles};
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::turns::Turns;
-use crate::wire::PodGroupPhase;
+use evictd_batch_objects::{Compat, Difference, PodGroupPhase};
 use evictd_placement::Cluster;
 use evictd_placement::NodeId;
 use hashbrown::HashMap;

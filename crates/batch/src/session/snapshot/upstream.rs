@@ -1,6 +1,6 @@
 //! Kubernetes' own pod groups, `scheduling.k8s.io/v1beta1`, as jobs.
 
-use crate::wire::queue_of;
+use evictd_batch_objects::queue_of;
 use evictd_pod::wire::{Metadata, Pod, PodGroup, full_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;

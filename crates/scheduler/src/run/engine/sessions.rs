@@ -3,11 +3,11 @@
 use super::Engine;
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{BatchStatus, BindOptions, Eviction, StatusPatch};
-use evictd_batch::job::Tone;
 use evictd_batch::session::{
     Event as SessionEvent, EvictionKind, GroupOutcome, Outcome, PodCondition, PodId,
     UpstreamOutcome,
 };
+use evictd_batch_objects::Tone;
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
 use evictd_placement::NodeId;

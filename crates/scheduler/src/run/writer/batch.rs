@@ -7,7 +7,7 @@ use super::{Outcome, PodRef, Shared, retry};
 use crate::run::api_retry::{ApiRetry, Failure};
 use crate::run::batch::eviction_message;
 use evictd_batch::session::EvictionKind;
-use evictd_batch::wire::PodGroupStatus;
+use evictd_batch_objects::PodGroupStatus;
 use evictd_pod::wire::Metadata;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -212,7 +212,7 @@ mod tests {
                 ..Metadata::default()
             };
             let status = PodGroupStatus {
-                phase: evictd_batch::wire::PodGroupPhase::of(phase),
+                phase: evictd_batch_objects::PodGroupPhase::of(phase),
                 ..PodGroupStatus::default()
             };
             BatchStatus::group(&metadata, &status)

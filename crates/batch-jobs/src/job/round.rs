@@ -1,0 +1,79 @@
+//! One round of a job: an action is carried out, call by call, until it is done or has failed.
+
+use super::call::Answer;
+use super::info::JobInfo;
+use super::kill::Kill;
+use super::lister::Lister;
+use super::request::Request;
+use super::step::Step;
+use super::sync::Sync;
+use super::transition::{Procedure, procedure};
+use evictd_batch_objects::Compat;
+use evictd_batch_objects::bus::Action;
+use jiff::Timestamp;
+
+/// A round that is under way.
+#[derive(Debug)]
+pub struct Round(Work);
+
+#[derive(Debug)]
+enum Work {
+    Nothing,
+    Sync(Box<Sync>),
+    Kill(Box<Kill>),
+}
+
+/// The input of a round.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'a> {
+    /// The procedure.
+    pub action: &'a Action,
+    /// The target: it names the task, the pod or the partition if only those are meant.
+    pub request: &'a Request,
+    /// How.
+    pub compat: Compat,
+}
+
+impl Round {
+    /// Starts an action. `info` has the job; a round of a deleted job is done at once (S6-031, S6-036). In Volcano the
+    /// version of `info`'s job is raised here (S6-032).
+    pub fn start(
+        info: &mut JobInfo,
+        task: Task<'_>,
+        now: Timestamp,
+        lister: &dyn Lister,
+    ) -> (Self, Step) {
+        let job = info.job.clone();
+        let job = job.filter(|job| job.metadata.deletion_timestamp.is_none());
+        let Some(job) = job else {
+            return (Self(Work::Nothing), Step::done(Ok(())));
+        };
+        let phase = job.status.state.phase.or_pending();
+        let kill = match procedure(phase, task.action) {
+            Procedure::Sync(rule) => {
+                let mut sync = Box::new(Sync::new(info, job, rule, task.compat));
+                let step = sync.start(now, lister);
+                return (Self(Work::Sync(sync)), step);
+            }
+            Procedure::Kill(retain, rule) => Some(Kill::all(info, job, retain, rule, task.compat)),
+            Procedure::KillTarget(target, rule) => {
+                Kill::some(info, job, (target, task.request), rule, task.compat)
+            }
+        };
+        let Some(kill) = kill else {
+            return (Self(Work::Nothing), Step::done(Ok(())));
+        };
+        let mut kill = Box::new(kill);
+        let step = kill.start(task.action, now, lister);
+        (Self(Work::Kill(kill)), step)
+    }
+
+    /// Takes the answers to the calls of the last step, in their order.
+    pub fn answered(&mut self, answers: Vec<Answer>, now: Timestamp, lister: &dyn Lister) -> Step {
+        match &mut self.0 {
+            Work::Nothing => Step::done(Ok(())),
+            Work::Sync(sync) => sync.answered(answers, now, lister),
+            Work::Kill(kill) => kill.answered(answers, now, lister),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Where evictd decides otherwise than Volcano, one difference at a time.
+
+/// A place where evictd and Volcano ed72c7c8 decide differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Difference {
+    /// A victim is evicted together with its whole gang if the rest would be below `minMember`, and gangs that can spare
+    /// a task come first (volcano#4607). Volcano breaks as many gangs as a later tier permits.
+    WholeGangs,
+    /// No pod is evicted unless its room is needed (volcano#1256). Volcano evicts in a fixed order until the task fits, and
+    /// keeps victims that turn out to be unnecessary.
+    FewestVictims,
+    /// A queue deserves no more than its jobs can use: a share that is too small for every pending gang is redistributed to
+    /// other queues. In Volcano it stays idle as long as a gang larger than the queue's share is pending (S6-129).
+    LendUnusableShare,
+    /// Proportion does not divide the room that pods without a job occupy. In Volcano a queue that holds all the rest
+    /// may still be below its part of the whole cluster. Then no pod is reclaimed for a queue that holds nothing
+    /// (S6-129).
+    ExcludeForeignPods,
+    /// Reclaim takes the node, and there the gang, with the least lost work. Volcano takes the first node by name.
+    LeastLostWork,
+    /// Filters run again without the victims before any pod is evicted (volcano#4926); Volcano's reclaim runs them only
+    /// with the victims in place. A pod whose nominated node has no room may preempt elsewhere; in Volcano it waits for ever
+    /// (S6-116).
+    RecheckPlacement,
+    /// Where gang decides the job order, a job that runs in part comes first (volcano#5805). In Volcano it waits among
+    /// all jobs that do not run yet.
+    BrokenGangsFirst,
+    /// Reclaim evicts nothing from a queue that holds no more than it deserves (volcano#377, #3729, #4947). Otherwise
+    /// two queues would reclaim the same room in turn. In Volcano an earlier tier may permit it. Without a plugin that
+    /// computes deserved shares, reclaim evicts nothing.
+    ReclaimOnlyAboveDeserved,
+    /// Preempt evicts nothing from a job that comes before the preemptor in the job order. The first plugin that orders
+    /// the two decides. In Volcano any tier may permit it, so priority and drf in different tiers preempt in turn.
+    PreemptByJobOrder,
+    /// With action reclaim, a job that its queue's share has room for is enqueued, however full the cluster is
+    /// (volcano#3003, #5881). In Volcano overcommit rejects it, and a job that is not enqueued reclaims nothing.
+    EnqueueReclaimers,
+    /// A job is enqueued once its smallest gang could be placed, beside jobs enqueued before it or after evictions for
+    /// its queue (volcano#3910, kueue#11287). After a failed attempt nothing stays promised to it. Volcano enqueues it
+    /// if all nodes together have enough, and keeps its promise.
+    EnqueueWhatFits,
+    /// Nodes are reserved for one long-waiting job at a time, for a limited time (volcano#748, #947). In Volcano a large
+    /// job starves while small ones use whatever becomes free.
+    ReserveNodes,
+    /// An eviction that is undone restores the task's earlier status. In Volcano the task counts as running, even if it was
+    /// only bound (S6-103).
+    ExactUndo,
+    /// A group whose tasks start in stages stays `Running` while a later stage waits for room
+    /// (spark-operator#3154). In Volcano it becomes `Unknown`, which restarts jobs that have a policy for it.
+    StagedGroupRuns,
+    /// A pod without a group is a job of its own (volcano#4348). Volcano needs a PodGroup for it first (S6-059, S6-089).
+    /// A cache of sessions has a setting of its own for it.
+    BarePods,
+    /// A job's priority is at most the lowest priority of its pods, because anyone who may create a PodGroup may name any
+    /// class in it. Volcano takes the class of the group (S6-088).
+    LowestPodPriority,
+    /// Killing pods counts the retained ones by phase and task. Volcano counts only pods that terminate, so a completed job
+    /// shows no succeeded pod after its next event (S6-031).
+    KillCountsRetained,
+    /// An event on a finished or aborted job neither raises its version nor writes an equal status (S6-024, S6-027).
+    FinishedIsFinal,
+    /// A kill raises the job's version once, when it succeeds. Volcano raises the cached version with every attempt
+    /// (S6-032).
+    VersionOncePerKill,
+    /// Killing one task, pod or partition keeps the objects of plugins, because the rest of the job uses them (S6-056).
+    TargetKeepsPluginObjects,
+    /// A policy with exit code 0 matches only a container that exited with 0. In Volcano it matches every event without
+    /// an exit code (S6-052).
+    ExitCodeZero,
+    /// A sync that finds nothing new writes nothing. Volcano writes again when no pod is counted (S6-042).
+    EqualStatusIsUnchanged,
+    /// A task without `minAvailable` is ready when all its pods are. In Volcano it is ready at once (S6-043).
+    UnsetMinAvailableNeedsAll,
+    /// A missing queue is reported by an event, and a job that waits for a queue or a claim is retried for ever. Volcano
+    /// does not report the queue, and terminates such a job after a few minutes (S6-016, S6-036).
+    WaitForMissing,
+    /// A pod that has ended before it was first seen raises the event of its end. For Volcano it is a pending pod, so a
+    /// failure while no controller ran matches no policy (S6-047).
+    EndedWhileAway,
+    /// A termination that a crash interrupted is resumed: pods are marked with the action, and the status is written before
+    /// the first pod is deleted. In Volcano an interrupted restart is done in part and not counted (S6-033, S6-035).
+    ResumeTermination,
+    /// A job's PodGroup leaves out tasks that wait for other tasks, and grows when their turn comes
+    /// (spark-operator#3154). In Volcano such a job waits for ever for pods that are not created before it runs
+    /// (S6-043, S6-046).
+    GrowingGang,
+    /// The host list follows a job that is scaled before its pods are created. In Volcano they start with the earlier list,
+    /// which is rewritten once the job runs (S6-036, S6-056).
+    HostsFollowScaling,
+}
+
+/// The differences that apply. It is a small value, so it is passed by copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compat(u32);
+
+/// The number of differences.
+const COUNT: u32 = Difference::HostsFollowScaling as u32 + 1;
+
+impl Compat {
+    /// Every difference applies.
+    pub const EVICTD: Self = Self((1 << COUNT) - 1);
+
+    /// None applies: exactly as Volcano at ed72c7c8, quirks included.
+    pub const VOLCANO: Self = Self(0);
+
+    /// Whether a difference applies.
+    pub const fn has(self, difference: Difference) -> bool {
+        self.0 & (1 << difference as u32) != 0
+    }
+
+    /// These differences and one more.
+    #[must_use]
+    pub const fn with(self, difference: Difference) -> Self {
+        Self(self.0 | (1 << difference as u32))
+    }
+
+    /// These differences but one.
+    #[must_use]
+    pub const fn without(self, difference: Difference) -> Self {
+        Self(self.0 & !(1 << difference as u32))
+    }
+}
+
+impl Default for Compat {
+    fn default() -> Self {
+        Self::EVICTD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_difference_is_switched_alone() {
+        assert!(Compat::EVICTD.has(Difference::WholeGangs));
+        assert!(Compat::EVICTD.has(Difference::HostsFollowScaling));
+        let one = Compat::VOLCANO.with(Difference::ExactUndo);
+        assert!(one.has(Difference::ExactUndo) && !one.has(Difference::StagedGroupRuns));
+        assert_eq!(one.without(Difference::ExactUndo), Compat::VOLCANO);
+    }
+}
