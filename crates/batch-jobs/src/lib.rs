@@ -17,7 +17,7 @@
 //!     "request": {"event": "OutOfSync"},
 //! }))?;
 //! let outcome = case.answer(Compat::EVICTD, "2026-01-01T01:00:00Z".parse()?)?;
-//! assert_eq!(serde_json::to_value(&outcome)?["phase"], "Pending");
+//! assert_eq!(serde_json::to_value(&outcome)?["action"], "SyncJob");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
