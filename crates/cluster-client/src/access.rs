@@ -38,10 +38,11 @@ impl Access {
     /// `~/.kube/config`. Sends nothing. Call it again when credentials are refused, because those on disk may have
     /// been renewed.
     pub async fn find(settings: &Credentials) -> Result<Self, ApiError> {
-        let of_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        if settings.kubeconfig.is_none() && settings.context.is_empty() && of_cluster {
-            let config = Config::incluster().map_err(ApiError::ServiceAccount)?;
-            return Ok(Self::new("this pod's service account".to_owned(), config));
+        if settings.kubeconfig.is_none()
+            && settings.context.is_empty()
+            && let Some(access) = Self::of_this_pod()?
+        {
+            return Ok(access);
         }
         let (origin, kubeconfig) = kubeconfig(settings)?;
         let cannot = |source| ApiError::Kubeconfig {
@@ -51,6 +52,18 @@ impl Access {
         let kubeconfig = kubeconfig.map_err(cannot)?;
         let config = chosen(kubeconfig, settings).await.map_err(cannot)?;
         Ok(Self::new(origin, config))
+    }
+
+    /// By this pod's service account. `None` outside of a cluster.
+    pub fn of_this_pod() -> Result<Option<Self>, ApiError> {
+        if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+            return Ok(None);
+        }
+        let config = Config::incluster().map_err(ApiError::ServiceAccount)?;
+        Ok(Some(Self::new(
+            "this pod's service account".to_owned(),
+            config,
+        )))
     }
 
     /// An access to a kubelet, from a kubeconfig that is in memory only.

@@ -41,7 +41,8 @@ impl Leadership {
         leads: impl Fn(bool) + Send + 'static,
     ) -> Self {
         let elected = elected(cluster, &settings);
-        let reporting = report(elected.role(), settings.name.clone(), leads);
+        let lease = settings.elect.then(|| settings.name.clone());
+        let reporting = report(elected.role(), lease, leads);
         Self {
             elected,
             name: settings.name,
@@ -105,11 +106,15 @@ fn elected(cluster: &Cluster, settings: &LeaseSettings) -> Elected {
     }
 }
 
-async fn report(mut role: watch::Receiver<Role>, lease: String, leads: impl Fn(bool)) {
+/// Without a lease there is no election.
+async fn report(mut role: watch::Receiver<Role>, lease: Option<String>, leads: impl Fn(bool)) {
     role.mark_changed();
     while role.changed().await.is_ok() {
         let role = role.borrow_and_update();
         leads(*role == Role::Leader);
+        let Some(lease) = &lease else {
+            continue;
+        };
         match &*role {
             Role::Leader => info!("leads by the lease {lease}"),
             Role::Releasing => {}

@@ -44,6 +44,13 @@ pub enum Change {
     ResourceClaim(Delta<wire::ResourceClaim>),
     ResourceSlice(Delta<wire::ResourceSlice>),
     DeviceClass(Delta<wire::DeviceClass>),
+    Namespace(Delta<wire::Namespace>),
+    Service(Delta<wire::Service>),
+    ReplicationController(Delta<wire::Service>),
+    ReplicaSet(Delta<wire::Workload>),
+    StatefulSet(Delta<wire::Workload>),
+    /// A failed pod was added, changed or deleted. It may also be reported as a pod.
+    FailedPod(Delta<wire::Pod>),
 }
 
 pub(crate) fn is_same(one: &wire::Metadata, other: &wire::Metadata) -> bool {

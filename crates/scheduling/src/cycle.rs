@@ -317,10 +317,10 @@ impl Framework {
     /// The plugins that rejected the pod (`UnschedulablePlugins`).
     pub(crate) fn rejectors(&self, filtered: &Filtered) -> BTreeSet<String> {
         let pre_filter = &filtered.pre_filter;
-        if let Some(rejection) = &pre_filter.rejection {
-            return BTreeSet::from([rejection.plugin.clone()]);
+        let mut rejectors = pre_filter.rejectors();
+        if pre_filter.rejection.is_some() {
+            return rejectors;
         }
-        let mut rejectors = BTreeSet::new();
         // Thousands of nodes have the same verdict.
         let distinct: HashSet<Verdict> = filtered.verdicts.iter().copied().collect();
         for verdict in distinct {
@@ -331,11 +331,7 @@ impl Framework {
                 Verdict::ByExtender(_) => {
                     rejectors.insert(PluginName::Extender.as_str().to_owned());
                 }
-                Verdict::Excluded => {
-                    let allowed = pre_filter.allowed.iter();
-                    rejectors.extend(allowed.flat_map(|allowed| allowed.plugins.clone()));
-                }
-                Verdict::Feasible | Verdict::NotTried => {}
+                Verdict::Excluded | Verdict::Feasible | Verdict::NotTried => {}
             }
         }
         rejectors
@@ -357,6 +353,26 @@ impl PreFilterResult {
         self.allowed
             .as_ref()
             .is_none_or(|allowed| allowed.names.contains(&node))
+    }
+
+    /// The plugins that rejected the pod before the filters ran. As in kube-scheduler, a plugin that named nodes counts even
+    /// if it excluded none. Only a plugin that no preemption could help stands alone.
+    fn rejectors(&self) -> BTreeSet<String> {
+        let mut named = BTreeSet::new();
+        if let Some(allowed) = &self.allowed {
+            named.extend(allowed.plugins.iter().cloned());
+            // No node is left, which no single plugin decided.
+            if allowed.names.is_empty() {
+                return named;
+            }
+        }
+        if let Some(rejection) = &self.rejection {
+            if rejection.code == Code::UnschedulableAndUnresolvable {
+                named.clear();
+            }
+            named.insert(rejection.plugin.clone());
+        }
+        named
     }
 
     fn restricting_plugins(&self, separator: &str) -> String {

@@ -44,10 +44,29 @@ pub(crate) enum Kind {
     SliceUpdate,
     DeviceClassAdd,
     DeviceClassUpdate,
+    Namespace,
+    Service,
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
+    FailedPod,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 34] = [
+    /// Whether kube-scheduler has no such event: its pods wait for the flush after five minutes.
+    pub(crate) const fn is_overlooked(self) -> bool {
+        matches!(
+            self,
+            Self::Namespace
+                | Self::Service
+                | Self::ReplicationController
+                | Self::ReplicaSet
+                | Self::StatefulSet
+                | Self::FailedPod
+        )
+    }
+
+    pub(crate) const ALL: [Self; 40] = [
         Self::PodAdd,
         Self::PodDelete,
         Self::PodLabel,
@@ -82,6 +101,12 @@ impl Kind {
         Self::SliceUpdate,
         Self::DeviceClassAdd,
         Self::DeviceClassUpdate,
+        Self::Namespace,
+        Self::Service,
+        Self::ReplicationController,
+        Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::FailedPod,
     ];
 }
 
@@ -148,6 +173,24 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
         Change::DeviceClass(delta) => {
             of_other(delta, Kind::DeviceClassAdd, Kind::DeviceClassUpdate)
         }
+        Change::Namespace(delta) => where_changed(delta, Kind::Namespace, |namespace| {
+            &namespace.metadata.labels
+        }),
+        Change::Service(delta) => {
+            where_changed(delta, Kind::Service, |service| &service.spec.selector)
+        }
+        Change::ReplicationController(delta) => {
+            where_changed(delta, Kind::ReplicationController, |controller| {
+                &controller.spec.selector
+            })
+        }
+        Change::ReplicaSet(delta) => {
+            where_changed(delta, Kind::ReplicaSet, |set| &set.spec.selector)
+        }
+        Change::StatefulSet(delta) => {
+            where_changed(delta, Kind::StatefulSet, |set| &set.spec.selector)
+        }
+        Change::FailedPod(_) => vec![Kind::FailedPod],
     };
     kinds
         .into_iter()
@@ -164,6 +207,18 @@ fn of_other<T>(delta: &Delta<T>, add: Kind, update: Kind) -> Vec<Kind> {
         (Some(_), Some(_)) => vec![update],
         _ => Vec::new(),
     }
+}
+
+/// The event if the object was added or deleted, or the part that filters read has changed.
+fn where_changed<T, P: PartialEq>(
+    delta: &Delta<T>,
+    kind: Kind,
+    part: impl Fn(&T) -> &P,
+) -> Vec<Kind> {
+    let same = delta
+        .both()
+        .is_some_and(|(old, new)| part(old) == part(new));
+    if same { Vec::new() } else { vec![kind] }
 }
 
 /// S5-026.
@@ -298,6 +353,12 @@ pub(crate) const fn label(kind: Kind) -> &'static str {
         Kind::SliceUpdate => "resource.k8s.io/ResourceSliceUpdate",
         Kind::DeviceClassAdd => "resource.k8s.io/DeviceClassAdd",
         Kind::DeviceClassUpdate => "resource.k8s.io/DeviceClassUpdate",
+        Kind::Namespace => "NamespaceUpdate",
+        Kind::Service => "ServiceUpdate",
+        Kind::ReplicationController => "ReplicationControllerUpdate",
+        Kind::ReplicaSet => "apps/ReplicaSetUpdate",
+        Kind::StatefulSet => "apps/StatefulSetUpdate",
+        Kind::FailedPod => "FailedPodUpdate",
     }
 }
 

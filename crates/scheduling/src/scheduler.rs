@@ -44,15 +44,8 @@ pub use scheduling_cycle::Suggestions;
 pub enum Event {
     /// A change that may wake waiting pods.
     Change(Change),
-    Namespace(Delta<wire::Namespace>),
-    Service(Delta<wire::Service>),
-    ReplicationController(Delta<wire::Service>),
-    ReplicaSet(Delta<wire::Workload>),
-    StatefulSet(Delta<wire::Workload>),
     PodDisruptionBudget(Delta<wire::PodDisruptionBudget>),
     PodGroup(Delta<wire::PodGroup>),
-    /// A failed pod was added, changed or deleted. It may also be reported as a change.
-    FailedPod(Delta<wire::Pod>),
 }
 
 /// A pod that is being tried.
@@ -129,12 +122,11 @@ impl Scheduler {
             Event::Change(change @ Change::Pod(pods)) => self.on_pod(now, change, pods),
             Event::Change(change) => self.state.apply(now, change),
             Event::PodGroup(delta) => self.state.on_group(delta),
-            Event::PodDisruptionBudget(_) => {
+            Event::PodDisruptionBudget(delta) => {
                 // A pod that could evict no pod before may do so under the new budget.
                 self.algorithm.forget_unschedulable();
-                self.state.cache.on_event(event);
+                self.state.cache.on_budget(delta);
             }
-            _ => self.state.cache.on_event(event),
         }
     }
 

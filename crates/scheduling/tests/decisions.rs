@@ -149,6 +149,23 @@ fn s5_043_pre_filter_node_names_are_intersected_and_an_empty_set_ends_the_cycle(
 }
 
 #[test]
+fn s5_052_a_pre_filter_that_named_nodes_has_rejected_the_pod_even_if_it_excluded_none() {
+    let names = json!([{ "key": "metadata.name", "operator": "In", "values": ["one"] }]);
+    let mut large = pod("in", requests("64", "1Gi"));
+    merge(
+        &mut large,
+        json!({ "spec": { "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchFields": names }] } } } } }),
+    );
+    for nodes in [&["one"][..], &["one", "two"]] {
+        let mut scene = Scene::new(nodes.iter().map(|name| node(name, json!({}))), []);
+        let failed = scene.failure(large.clone());
+        let plugins: Vec<&str> = failed.plugins.iter().map(String::as_str).collect();
+        assert_eq!(plugins, ["NodeAffinity", "NodeResourcesFit"], "{nodes:?}");
+    }
+}
+
+#[test]
 fn s5_044_a_feasible_nominated_node_is_the_only_one_that_is_tried() {
     let mut scene = Scene::new([node("one", json!({})), node("two", json!({}))], []);
     let nominated = |node: &str| pod("in", json!({ "status": { "nominatedNodeName": node } }));

@@ -81,17 +81,16 @@ pub(super) struct Flags {
     /// The oldest version of TLS. Versions before VersionTLS12 mean VersionTLS12.
     #[arg(long, value_name = "VERSION", value_parser = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"])]
     tls_min_version: Option<String>,
-    /// The authorities of client certificates. Default: those that the API server publishes, read with
-    /// --authentication-kubeconfig.
+    /// The authorities of client certificates. Default: those that the API server publishes.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
-    /// The kubeconfig to authenticate clients with.
+    /// The kubeconfig to authenticate clients with. Default: this pod's service account.
     #[arg(long, value_name = "FILE")]
     pub(super) authentication_kubeconfig: Option<PathBuf>,
     /// Do not read the published authorities of client certificates.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
     authentication_skip_lookup: Option<bool>,
-    /// The kubeconfig to authorize clients with.
+    /// The kubeconfig to authorize clients with. Default: this pod's service account.
     #[arg(long, value_name = "FILE")]
     pub(super) authorization_kubeconfig: Option<PathBuf>,
     /// Paths that need no authorization.

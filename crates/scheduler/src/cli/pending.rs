@@ -93,10 +93,8 @@ impl Arguments {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
         };
-        let server: hyper::Uri = self
-            .server
-            .parse()
-            .map_err(|error| Failure::Input(anyhow!("--server {}: {error}", self.server)))?;
+        let server = server(&self.server)
+            .map_err(|problem| Failure::Input(anyhow!("--server {}: {problem}", self.server)))?;
         let access = Access::find(&credentials).await.map_err(Failure::input)?;
         let access = access.towards(server, self.insecure_skip_tls_verify);
         let reader = access.reader(CALL_TIMEOUT).map_err(Failure::input)?;
@@ -104,12 +102,24 @@ impl Arguments {
             Some(pod) => format!("/v1/pending?pod={pod}"),
             None => "/v1/pending".to_owned(),
         };
+        let flag = || format!("--server {}", self.server);
         let text = reader.get(&path).await.map_err(|error| match error {
-            ApiError::Forbidden { .. } => Failure::not_permitted(error),
-            _ => Failure::from(error),
+            ApiError::Forbidden { .. } => {
+                Failure::NotPermitted(anyhow::Error::from(error).context(flag()))
+            }
+            _ => Failure::Work(anyhow::Error::from(error).context(flag())),
         })?;
         let read = serde_json::from_str(&text);
-        Ok(read.with_context(|| format!("{} does not answer as a scheduler", self.server))?)
+        Ok(read.with_context(|| format!("{} does not answer as a scheduler", flag()))?)
+    }
+}
+
+/// Parses the address of a server.
+fn server(text: &str) -> Result<hyper::Uri, String> {
+    let uri: hyper::Uri = text.parse().map_err(|error| format!("{error}"))?;
+    match (uri.scheme_str(), uri.host()) {
+        (Some("https" | "http"), Some(host)) if !host.is_empty() => Ok(uri),
+        _ => Err("is not a URL such as https://127.0.0.1:10259".to_owned()),
     }
 }
 

@@ -50,18 +50,24 @@ pub(crate) fn start(follow: Reflectors<'_>, ended: bool) {
     follow.kind("/api/v1/nodes", "", |delta| {
         Event::Change(Change::Node(delta))
     });
-    follow.kind("/api/v1/namespaces", "", Event::Namespace);
+    follow.kind("/api/v1/namespaces", "", |delta| {
+        Event::Change(Change::Namespace(delta))
+    });
     follow.kind("/api/v1/pods", living, |delta| {
         Event::Change(Change::Pod(delta))
     });
-    follow.kind("/api/v1/services", "", Event::Service);
-    follow.kind(
-        "/api/v1/replicationcontrollers",
-        "",
-        Event::ReplicationController,
-    );
-    follow.kind("/apis/apps/v1/replicasets", "", Event::ReplicaSet);
-    follow.kind("/apis/apps/v1/statefulsets", "", Event::StatefulSet);
+    follow.kind("/api/v1/services", "", |delta| {
+        Event::Change(Change::Service(delta))
+    });
+    follow.kind("/api/v1/replicationcontrollers", "", |delta| {
+        Event::Change(Change::ReplicationController(delta))
+    });
+    follow.kind("/apis/apps/v1/replicasets", "", |delta| {
+        Event::Change(Change::ReplicaSet(delta))
+    });
+    follow.kind("/apis/apps/v1/statefulsets", "", |delta| {
+        Event::Change(Change::StatefulSet(delta))
+    });
     follow.kind(
         "/apis/policy/v1/poddisruptionbudgets",
         "",
@@ -131,7 +137,7 @@ pub(super) fn start_batch(follow: Reflectors<'_>) {
 pub(super) fn start_failed(follow: Reflectors<'_>) {
     let failed = "status.phase=Failed";
     follow.from("/api/v1/pods", failed, true, |delta| {
-        WatchEvent::Cluster(Event::FailedPod(delta))
+        WatchEvent::Cluster(Event::Change(Change::FailedPod(delta)))
     });
 }
 

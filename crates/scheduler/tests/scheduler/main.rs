@@ -21,6 +21,7 @@ mod live_rights;
 mod live_scheduling;
 mod live_static_pod;
 mod live_upstream;
+mod live_words;
 mod one_model;
 mod oracle;
 mod preemptor;

@@ -1,10 +1,11 @@
 //! Hints of `InterPodAffinity` (S5-104).
 
 use super::Hint;
-use super::selection::all_match;
-use crate::change::{is_same, takes_room};
+use super::selection::{all_match, selects};
+use crate::change::{Delta, is_same, takes_room};
 use evictd_pod::Node;
-use evictd_pod::wire::{Pod, PodAffinityTerm};
+use evictd_pod::wire::{Namespace, Pod, PodAffinityTerm};
+use std::sync::Arc;
 
 fn affinity(pod: &Pod) -> &[PodAffinityTerm] {
     let affinity = pod.spec.affinity.as_deref();
@@ -58,4 +59,31 @@ pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
     let mut leaves = anti_affinity(pod).iter();
     joins.any(|term| value(new, term).is_some() && value(old, term) != value(new, term))
         || leaves.any(|term| value(old, term).is_some() && value(old, term) != value(new, term))
+}
+
+/// The namespace begins or ceases to match a term of the pod. Or it is the pod's own: then the anti-affinity of other pods may
+/// cease to match it.
+pub(super) fn on_namespace(pod: &Pod, delta: &Delta<Namespace>) -> bool {
+    let Some(object) = delta.new.as_deref().or(delta.old.as_deref()) else {
+        return false;
+    };
+    let name = &object.metadata.name;
+    let labels = |namespace: &Option<Arc<Namespace>>| match namespace {
+        Some(namespace) => namespace.metadata.labels.clone(),
+        // Only the name is known of a namespace that does not exist.
+        None => [("kubernetes.io/metadata.name".to_owned(), name.clone())]
+            .into_iter()
+            .collect(),
+    };
+    let (old, new) = (labels(&delta.old), labels(&delta.new));
+    let mut terms = affinity(pod).iter().chain(anti_affinity(pod));
+    pod.metadata.namespace_or_default() == name
+        || terms.any(|term| {
+            let selector = term.namespace_selector.as_ref();
+            // An invalid selector may match any namespace.
+            match (selects(selector, &old), selects(selector, &new)) {
+                (Ok(old), Ok(new)) => old != new,
+                _ => true,
+            }
+        })
 }

@@ -112,7 +112,7 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
                 .chain(WOKEN_BY_TAINTS)
                 .collect();
         }
-        Kind::NodeCondition | Kind::NodeAnnotation => &[],
+        Kind::NodeCondition | Kind::NodeAnnotation | Kind::FailedPod => &[],
         Kind::ClaimAdd => &[
             VolumeRestrictions,
             NodeVolumeLimits,
@@ -133,6 +133,10 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
         | Kind::SliceUpdate
         | Kind::DeviceClassAdd
         | Kind::DeviceClassUpdate => &[DynamicResources],
+        Kind::Namespace => &[InterPodAffinity],
+        Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
+            &[PodTopologySpread]
+        }
     };
     plugins.iter().copied().collect()
 }
@@ -170,6 +174,8 @@ pub(crate) fn wakes_in_kube_scheduler(
             _ => Ok(true),
         },
         Change::ResourceClaim(delta) => Ok(devices::on_claim(pod, delta)),
+        // Only `overlooked` has hints for them.
+        _ if event.kind.is_overlooked() => Ok(false),
         change => Ok(volumes::on_storage(plugin, pod, change)),
     };
     hint.unwrap_or(true)

@@ -2,6 +2,7 @@
 //! five minutes.
 
 use super::devices::uses;
+use super::inter_pod_affinity;
 use super::nodes::selected;
 use super::selection::selects;
 use super::topology_spread::concerns;
@@ -9,7 +10,7 @@ use super::volumes::{cannot_share, has_no_limit};
 use crate::change::{Change, Delta, takes_room};
 use crate::events::ClusterEvent;
 use crate::plugins::PluginName;
-use evictd_pod::wire::{Pod, PodAffinityTerm};
+use evictd_pod::wire::{Metadata, Pod, PodAffinityTerm};
 
 /// Whether the event may make a pod schedulable that this plugin rejected. The plugin must have registered the event.
 pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool {
@@ -20,8 +21,7 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         }),
         // A pod without constraints has those of the profile.
         (PluginName::PodTopologySpread, Change::Pod(delta)) => {
-            pod.spec.topology_spread_constraints.is_empty()
-                && states(delta).any(|other| concerns(pod, other))
+            has_defaults(pod) && states(delta).any(|other| concerns(pod, other))
         }
         // The hint ignores the affinity that the profile adds, which the node may match only now.
         (PluginName::NodeAffinity, Change::Node(delta)) => {
@@ -32,6 +32,17 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
             let (mut volumes, others) = (pod.spec.volumes.iter(), &other.spec.volumes);
             volumes.any(|volume| others.iter().any(|other| cannot_share(volume, other)))
         }),
+        (PluginName::InterPodAffinity, Change::Namespace(delta)) => {
+            inter_pod_affinity::on_namespace(pod, delta)
+        }
+        // A pod without constraints has those of the profile for the selectors of its services and owners.
+        (
+            PluginName::PodTopologySpread,
+            Change::Service(delta) | Change::ReplicationController(delta),
+        ) => has_defaults(pod) && is_beside(pod, delta, |service| &service.metadata),
+        (PluginName::PodTopologySpread, Change::ReplicaSet(delta) | Change::StatefulSet(delta)) => {
+            has_defaults(pod) && is_beside(pod, delta, |workload| &workload.metadata)
+        }
         // Inline volumes may be attached by a driver with a limit, too.
         (PluginName::NodeVolumeLimits, Change::Pod(delta)) => {
             states(delta).any(|other| !other.spec.volumes.is_empty())
@@ -58,6 +69,17 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         ) => true,
         _ => false,
     }
+}
+
+fn has_defaults(pod: &Pod) -> bool {
+    pod.spec.topology_spread_constraints.is_empty()
+}
+
+/// Whether the object is in the namespace of the pod.
+fn is_beside<T>(pod: &Pod, delta: &Delta<T>, metadata: impl Fn(&T) -> &Metadata) -> bool {
+    let object = delta.new.as_deref().or(delta.old.as_deref()).map(metadata);
+    let namespace = pod.metadata.namespace_or_default();
+    object.is_some_and(|object| object.namespace_or_default() == namespace)
 }
 
 /// The pod before and after the change.

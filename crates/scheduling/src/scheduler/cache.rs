@@ -1,6 +1,5 @@
 //! The objects of the cluster that decisions depend on, kept up to date by watch events.
 
-use super::Event;
 use crate::change::{Change, Delta, is_assigned};
 use evictd_placement::{Cluster, InvalidObject, SpreadSource};
 use evictd_pod::wire;
@@ -27,31 +26,6 @@ impl Cache {
         std::mem::take(&mut self.invalid_objects)
     }
 
-    /// Applies an event of an object that no waiting pod is woken by. The others come by [`Self::apply`].
-    pub(super) fn on_event(&mut self, event: &Event) {
-        match event {
-            Event::Namespace(delta) => match (&delta.old, &delta.new) {
-                (_, Some(new)) => self.cluster.add_namespace(new),
-                (Some(old), None) => {
-                    self.cluster.remove_namespace(&old.metadata.name);
-                }
-                (None, None) => {}
-            },
-            Event::Service(delta) => self.on_service(SpreadSource::Service, delta),
-            Event::ReplicationController(delta) => {
-                self.on_service(SpreadSource::ReplicationController, delta);
-            }
-            Event::ReplicaSet(delta) => self.on_workload(SpreadSource::ReplicaSet, delta),
-            Event::StatefulSet(delta) => self.on_workload(SpreadSource::StatefulSet, delta),
-            Event::PodDisruptionBudget(delta) => self.on_budget(delta),
-            Event::FailedPod(Delta { new: Some(new), .. }) => self.cluster.add_evicted(new),
-            Event::FailedPod(Delta { old: Some(old), .. }) => {
-                self.cluster.remove_evicted(&old.metadata);
-            }
-            Event::FailedPod(_) | Event::Change(_) | Event::PodGroup(_) => {}
-        }
-    }
-
     fn on_service(&mut self, kind: SpreadSource, delta: &Delta<wire::Service>) {
         match (&delta.old, &delta.new) {
             (_, Some(new)) if kind == SpreadSource::Service => self.cluster.add_service(new),
@@ -76,7 +50,8 @@ impl Cache {
         }
     }
 
-    fn on_budget(&mut self, delta: &Delta<wire::PodDisruptionBudget>) {
+    /// Budgets wake no pod.
+    pub(super) fn on_budget(&mut self, delta: &Delta<wire::PodDisruptionBudget>) {
         if let Some(old) = &delta.old {
             let name = old.metadata.full_name();
             // A budget with an invalid selector was not added.
@@ -168,6 +143,20 @@ impl Cache {
             }
             Change::DeviceClass(Delta { old: Some(old), .. }) => {
                 cluster.devices_mut().remove_class(&old.metadata.name);
+            }
+            Change::Namespace(Delta { new: Some(new), .. }) => cluster.add_namespace(new),
+            Change::Namespace(Delta { old: Some(old), .. }) => {
+                cluster.remove_namespace(&old.metadata.name);
+            }
+            Change::Service(delta) => self.on_service(SpreadSource::Service, delta),
+            Change::ReplicationController(delta) => {
+                self.on_service(SpreadSource::ReplicationController, delta);
+            }
+            Change::ReplicaSet(delta) => self.on_workload(SpreadSource::ReplicaSet, delta),
+            Change::StatefulSet(delta) => self.on_workload(SpreadSource::StatefulSet, delta),
+            Change::FailedPod(Delta { new: Some(new), .. }) => cluster.add_evicted(new),
+            Change::FailedPod(Delta { old: Some(old), .. }) => {
+                cluster.remove_evicted(&old.metadata);
             }
             _ => {}
         }

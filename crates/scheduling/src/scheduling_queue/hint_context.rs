@@ -21,6 +21,9 @@ pub(super) struct HintContext {
 
 impl QueueingHints<ClusterEvent> for HintContext {
     fn registered(&self, event: &ClusterEvent) -> PluginSet {
+        if self.settings.as_kube_scheduler && event.kind.is_overlooked() {
+            return PluginSet::default();
+        }
         let registered = hints::registered(event.kind);
         let extender = self.has_extenders.then_some(PluginName::Extender);
         let other = self.settings.other_plugins.then_some(PluginName::Other);

@@ -34,13 +34,13 @@ pub(super) fn created(object: &Object) -> Option<Event> {
         Object::ResourceClaim(claim) => Event::Change(Change::ResourceClaim(new(claim.as_ref()))),
         Object::ResourceSlice(slice) => Event::Change(Change::ResourceSlice(new(slice.as_ref()))),
         Object::DeviceClass(class) => Event::Change(Change::DeviceClass(new(class.as_ref()))),
-        Object::Namespace(namespace) => Event::Namespace(new(namespace.as_ref())),
-        Object::Service(service) => Event::Service(new(service.as_ref())),
+        Object::Namespace(namespace) => Event::Change(Change::Namespace(new(namespace.as_ref()))),
+        Object::Service(service) => Event::Change(Change::Service(new(service.as_ref()))),
         Object::ReplicationController(controller) => {
-            Event::ReplicationController(new(controller.as_ref()))
+            Event::Change(Change::ReplicationController(new(controller.as_ref())))
         }
-        Object::ReplicaSet(set) => Event::ReplicaSet(new(set.as_ref())),
-        Object::StatefulSet(set) => Event::StatefulSet(new(set.as_ref())),
+        Object::ReplicaSet(set) => Event::Change(Change::ReplicaSet(new(set.as_ref()))),
+        Object::StatefulSet(set) => Event::Change(Change::StatefulSet(new(set.as_ref()))),
         Object::PodDisruptionBudget(budget) => Event::PodDisruptionBudget(new(budget.as_ref())),
         Object::PodGroup(group) => Event::PodGroup(new(group.as_ref())),
         Object::PriorityClass(_)

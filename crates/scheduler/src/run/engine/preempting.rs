@@ -62,17 +62,20 @@ impl Engine {
             victims,
         };
         // A plan has as many victims as a node has pods.
-        let victims_now = u32::try_from(preemption.victims.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(preemption.victims.len()).unwrap_or(u32::MAX);
         self.metrics
             .preemption_victims
-            .observe([], f64::from(victims_now));
-        info!(
-            "{} preempts {} pods on {node}",
-            preemption.preemptor,
-            preemption.victims.len()
-        );
-        if preemption.victims.is_empty() {
-            return;
+            .observe([], f64::from(count));
+        let preemptor = &preemption.preemptor;
+        match count {
+            0 => {
+                info!(
+                    "{preemptor} is nominated on {node}, where no pod needs to be deleted for it"
+                );
+                return;
+            }
+            1 => info!("{preemptor} preempts 1 pod on {node}"),
+            count => info!("{preemptor} preempts {count} pods on {node}"),
         }
         let monotonic = self.monotonic.now();
         if self.scheduler.begin_preemption(monotonic, key, node) {

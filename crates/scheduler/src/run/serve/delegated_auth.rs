@@ -43,9 +43,9 @@ impl Default for CacheTimes {
 pub(crate) struct DelegatedAuth(Arc<Shared>);
 
 struct Shared {
-    /// `--authentication-kubeconfig`. Without it no token is accepted.
+    /// By `--authentication-kubeconfig` or the pod's service account. Without either no token is accepted.
     authentication: Option<Actions>,
-    /// `--authorization-kubeconfig`. Without it only `system:masters` may get the other paths.
+    /// By `--authorization-kubeconfig` or the pod's service account. Without either only `system:masters` may get the other paths.
     authorization: Option<Actions>,
     always_allowed: Vec<String>,
     times: CacheTimes,

@@ -1,13 +1,14 @@
 //! The secure port as the flags configure it.
 
 use super::{CacheTimes, DelegatedAuth, published_authorities};
-use evictd_cluster_client::{Actions, ApiError, Credentials};
+use evictd_cluster_client::{Access, Actions, ApiError, Credentials};
 use evictd_daemon::server::{self, BindError, ListenAddress};
 use evictd_daemon::tls::{Handshake, NamedFile, Pair, Serving, TlsError, make};
 use jiff::{SignedDuration, Timestamp};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use tokio::net::TcpListener;
+use tracing::warn;
 
 /// The validity of a certificate that is made at the start. It exceeds the life of any process.
 const VALIDITY: SignedDuration = SignedDuration::from_hours(24 * 3650);
@@ -23,9 +24,9 @@ pub(crate) struct Port {
     /// `--authentication-skip-lookup`: the published authorities are not read.
     pub(crate) skip_lookup: bool,
     pub(crate) only_tls13: bool,
-    /// The kubeconfig to review tokens with. Without it no token is accepted.
+    /// The kubeconfig to review tokens with. By default this pod's service account; outside of a pod no token is accepted.
     pub(crate) authentication: Option<PathBuf>,
-    /// The kubeconfig to review access with.
+    /// The kubeconfig to review access with. By default this pod's service account.
     pub(crate) authorization: Option<PathBuf>,
     /// Paths that need no authorization.
     pub(crate) always_allowed: Vec<String>,
@@ -84,13 +85,23 @@ impl Port {
 }
 
 async fn actions(path: Option<&PathBuf>) -> Result<Option<Actions>, ApiError> {
-    let Some(path) = path else { return Ok(None) };
+    let Some(path) = path else {
+        return Ok(actions_of_this_pod());
+    };
     let credentials = Credentials {
         kubeconfig: Some(path.clone()),
         context: String::new(),
     };
-    let access = evictd_cluster_client::Access::find(&credentials).await?;
+    let access = Access::find(&credentials).await?;
     Ok(Some(access.actions()?))
+}
+
+/// As kube-scheduler: without a kubeconfig of its own the port uses the service account, and works without one.
+fn actions_of_this_pod() -> Option<Actions> {
+    let actions = Access::of_this_pod()
+        .and_then(|access| access.map(|access| access.actions()).transpose())
+        .inspect_err(|error| warn!("the secure port accepts no tokens: {error}"));
+    actions.ok().flatten()
 }
 
 /// The names in a certificate that is made.
