@@ -5,6 +5,7 @@ use crate::labels::Labels;
 use crate::resources::{Amounts, Scored};
 use crate::symbol::Symbol;
 use crate::template::TemplateId;
+use evictd_pod::wire;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -47,6 +48,8 @@ pub struct Identity {
     pub labels: Labels,
     /// The nominated node.
     pub nominated: Option<Symbol>,
+    /// The generation of its spec.
+    pub generation: wire::Generation,
     /// Whether the scheduler has tried it and set `PodScheduled` to `False`.
     pub tried: bool,
     /// The scheduler's name.

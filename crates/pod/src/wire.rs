@@ -15,6 +15,7 @@ pub use volume::*;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 pub use crate::resource_list::ResourceList;
@@ -45,6 +46,17 @@ fn as_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> 
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     let seconds = Option::<i64>::deserialize(deserializer)?;
     Ok(seconds.map(|seconds| i32::try_from(seconds).unwrap_or(i32::MAX)))
+}
+
+/// `metadata.generation`; `None` where none is known.
+pub type Generation = Option<NonZeroU32>;
+
+/// For `#[serde(deserialize_with)]`: a generation. No spec is written four billion times.
+fn generation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Generation, D::Error> {
+    let generation = Option::<i64>::deserialize(deserializer)?;
+    Ok(generation
+        .and_then(|generation| u32::try_from(generation).ok())
+        .and_then(NonZeroU32::new))
 }
 
 /// A v1 Pod.
@@ -179,6 +191,9 @@ pub struct Metadata {
     /// The version of the stored object. Only an API server sets it.
     #[serde(deserialize_with = "null_is_default", skip_serializing)]
     pub resource_version: Box<str>,
+    /// How often the spec was written. Only an API server sets it, for pods since Kubernetes 1.33.
+    #[serde(deserialize_with = "generation", skip_serializing)]
+    pub generation: Generation,
 }
 
 impl Metadata {
@@ -493,6 +508,12 @@ pub struct Condition {
     pub last_heartbeat_time: Option<Timestamp>,
     /// When its status last changed.
     pub last_transition_time: Option<Timestamp>,
+    /// The generation of the object that it describes.
+    #[serde(
+        deserialize_with = "generation",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub observed_generation: Generation,
 }
 
 /// Status of one container.

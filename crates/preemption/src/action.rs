@@ -1,5 +1,6 @@
 //! The actions of a plan. The scheduler only carries them out.
 
+use evictd_pod::wire::Generation;
 use serde::Serialize;
 
 /// One thing to do.
@@ -33,6 +34,9 @@ pub enum Action {
         reason: &'static str,
         /// The message, as kube-scheduler writes it.
         message: String,
+        /// The generation of the victim's spec, if it is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        observed_generation: Generation,
     },
     /// Delete the victim. A deleted victim counts as success.
     Delete {

@@ -326,6 +326,7 @@ impl Cluster {
             identity: Box::new(Identity {
                 nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
                 scheduler: self.symbols.intern(scheduler),
+                generation: wire.metadata.generation,
                 tried: conditions().any(|condition| {
                     condition.kind == "PodScheduled" && condition.status == "False"
                 }),

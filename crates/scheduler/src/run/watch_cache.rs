@@ -150,8 +150,15 @@ pub(super) struct CompactPod {
     labels: Shared<wire::TextMap>,
     /// Without the node, which is a field of its own.
     spec: Shared<wire::PodSpec>,
-    deleted_at: Option<wire::Time>,
-    deletion_grace: Option<i32>,
+    generation: wire::Generation,
+    /// Most pods are not being deleted.
+    deletion: Option<Box<Deletion>>,
+}
+
+/// When a pod is to be deleted, and its grace period in seconds.
+struct Deletion {
+    at: Option<wire::Time>,
+    grace: Option<i32>,
 }
 
 impl Keyed for Box<CompactPod> {
@@ -277,6 +284,10 @@ impl Object for wire::Pod {
         let labels = with_value(labels, name, NAME);
         let node = std::mem::take(&mut pod.spec.node_name);
         interner.specs.share(&mut pod.spec);
+        let deletion = Deletion {
+            at: pod.metadata.deletion_timestamp,
+            grace: pod.metadata.deletion_grace_period_seconds,
+        };
         CachedPod::Assigned(Box::new(CompactPod {
             uid: Uid::of(&pod.metadata.uid),
             version: Version::of(&pod.metadata.resource_version),
@@ -286,8 +297,9 @@ impl Object for wire::Pod {
             phase: interner.names.shared(pod.status.phase.clone()),
             labels: interner.labels.shared(labels),
             spec: pod.spec,
-            deleted_at: pod.metadata.deletion_timestamp,
-            deletion_grace: pod.metadata.deletion_grace_period_seconds,
+            generation: pod.metadata.generation,
+            deletion: (deletion.at.is_some() || deletion.grace.is_some())
+                .then(|| Box::new(deletion)),
         }))
     }
 
@@ -298,14 +310,16 @@ impl Object for wire::Pod {
         };
         let mut spec = pod.spec.clone();
         spec.node_name.clone_from(&pod.node);
+        let deletion = pod.deletion.as_deref();
         let metadata = wire::Metadata {
             name: pod.name.to_string(),
             namespace: pod.namespace.clone(),
             uid: pod.uid.text(),
             resource_version: pod.version.text(),
             labels: with_value(&pod.labels, NAME, &pod.name),
-            deletion_timestamp: pod.deleted_at,
-            deletion_grace_period_seconds: pod.deletion_grace,
+            generation: pod.generation,
+            deletion_timestamp: deletion.and_then(|deletion| deletion.at),
+            deletion_grace_period_seconds: deletion.and_then(|deletion| deletion.grace),
             ..wire::Metadata::default()
         };
         let status = wire::PodStatus {

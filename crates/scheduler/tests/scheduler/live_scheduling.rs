@@ -213,6 +213,7 @@ fn s5_069_an_unschedulable_pod_gets_a_condition_and_is_bound_when_a_node_is_adde
         condition(pod)["status"] == "False"
     });
     assert_eq!(condition(&large)["reason"], "Unschedulable");
+    assert_eq!(condition(&large)["observedGeneration"], 1);
     let message = condition(&large)["message"].as_str().unwrap().to_owned();
     assert!(
         message.starts_with("0/1 nodes are available: 1 Insufficient cpu."),
@@ -233,7 +234,13 @@ fn s4_028_a_pod_of_higher_priority_preempts_another() {
     });
     wait_until("the victim terminates", || {
         let low = live.admin.get("pods", "default/low");
-        low.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
+        low.is_none_or(|pod| {
+            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            let is_marked = conditions.any(|condition| {
+                condition["type"] == "DisruptionTarget" && condition["observedGeneration"].is_u64()
+            });
+            is_marked && !pod["metadata"]["deletionTimestamp"].is_null()
+        })
     });
     // As a kubelet ends a terminating pod. The server may have removed it already.
     let now = json!({ "gracePeriodSeconds": 0 });

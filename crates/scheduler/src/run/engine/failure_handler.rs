@@ -79,7 +79,10 @@ impl FailureHandler {
         let mut conditions = pod.status.conditions.iter();
         let old = conditions.find(|condition| condition.kind == "PodScheduled");
         let is_written = old.is_some_and(|old| {
-            old.status == "False" && old.reason == reason && old.message == message
+            old.status == "False"
+                && old.reason == reason
+                && old.message == message
+                && old.observed_generation == pod.metadata.generation
         });
         let had = &pod.status.nominated_node_name;
         let nominated_node = match nomination {
@@ -94,7 +97,8 @@ impl FailureHandler {
             .filter(|old| old.status == "False")
             .and_then(|old| old.last_transition_time)
             .unwrap_or(now);
-        let condition = (!is_written).then(|| self.pod_scheduled(reason, message, since));
+        let condition =
+            (!is_written).then(|| self.pod_scheduled(&pod.metadata, reason, message, since));
         let patch = StatusPatch {
             condition,
             nominated_node,
@@ -105,6 +109,7 @@ impl FailureHandler {
     /// `PodScheduled=False`. Equal conditions of consecutive pods share one allocation.
     pub(super) fn pod_scheduled(
         &mut self,
+        pod: &wire::Metadata,
         reason: &'static str,
         message: &str,
         since: Timestamp,
@@ -112,6 +117,7 @@ impl FailureHandler {
         let last = self.last_condition.as_ref().filter(|last| {
             last.reason == reason
                 && last.message == message
+                && last.observed_generation == pod.generation
                 // The API has whole seconds.
                 && last.since.as_second() == since.as_second()
         });
@@ -124,7 +130,7 @@ impl FailureHandler {
             reason,
             message: message.to_owned(),
             since,
-            observed_generation: None,
+            observed_generation: pod.generation,
         });
         self.last_condition = Some(Arc::clone(&condition));
         condition

@@ -3,12 +3,12 @@
 use super::{Engine, scheduler_of};
 use crate::run::api_retry::Failure;
 use crate::run::pod_ref::PodRef;
-use crate::run::writer::Preemption;
+use crate::run::writer::{Preemption, Victim};
 use evictd_pod::wire;
 use evictd_preemption::Action;
 use evictd_scheduling::Rejected;
 use jiff::Timestamp;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tracing::{debug, info, warn};
 
@@ -34,14 +34,25 @@ impl Engine {
                 uid: uid.into(),
             }
         };
-        let mut victims: Vec<PodRef> = Vec::new();
+        let mut victims: Vec<Victim> = Vec::new();
+        let mut generations = HashMap::new();
         for action in &rejected.actions {
             match action {
+                Action::PatchCondition {
+                    uid,
+                    observed_generation,
+                    ..
+                } => {
+                    generations.insert(uid, *observed_generation);
+                }
                 // A victim that waits for permits returns to the queue (S4-022).
                 Action::RejectWaiting { uid, .. }
                     if self.scheduler.reject_waiting(self.monotonic.now(), uid) => {}
                 Action::Delete { pod, uid } | Action::RejectWaiting { pod, uid } => {
-                    victims.push(reference(pod, uid));
+                    victims.push(Victim {
+                        pod: reference(pod, uid),
+                        generation: generations.get(uid).copied().flatten(),
+                    });
                 }
                 _ => {}
             }

@@ -202,10 +202,12 @@ impl Engine {
             _ => "Unschedulable",
         };
         let patch = StatusPatch {
-            condition: Some(
-                self.failure_handler
-                    .pod_scheduled(reason, &condition.message, since),
-            ),
+            condition: Some(self.failure_handler.pod_scheduled(
+                &pod.metadata,
+                reason,
+                &condition.message,
+                since,
+            )),
             nominated_node: condition.nominated_node_name.map(Some),
         };
         self.writer.status(&pod, patch);

@@ -28,7 +28,7 @@ mod write_queue;
 pub(crate) use batch::{BatchStatus, Eviction};
 pub(crate) use gang_barrier::GangBarrier;
 pub(crate) use groups::{GroupCondition, GroupStatus};
-pub(crate) use preemption::Preemption;
+pub(crate) use preemption::{Preemption, Victim};
 pub(crate) use status::{Condition, StatusPatch};
 
 use super::api_retry::{Failure, FailureKind};

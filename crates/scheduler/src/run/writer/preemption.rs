@@ -4,6 +4,7 @@ use super::calls::Calls;
 use super::status::{Condition, StatusPatch, or_gone, patch_until_answered};
 use super::{Outcome, PodRef, Shared};
 use crate::run::api_retry::{ApiRetry, Failure};
+use evictd_pod::wire::Generation;
 use jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;
@@ -23,7 +24,15 @@ pub(crate) struct Preemption {
     /// Pods of lower priority that lose their nomination to this node.
     pub(crate) cleared: Vec<PodRef>,
     /// In the order of their deletion, without pods that already terminate (S4-030).
-    pub(crate) victims: Vec<PodRef>,
+    pub(crate) victims: Vec<Victim>,
+}
+
+/// A pod that is deleted for another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Victim {
+    pub(crate) pod: PodRef,
+    /// The generation of its spec, if it is known.
+    pub(crate) generation: Generation,
 }
 
 pub(super) async fn carry_out(
@@ -46,7 +55,7 @@ pub(super) async fn carry_out(
     }
     shared.report(Outcome::LastVictim {
         preemptor: preemption.preemptor.clone(),
-        victim: last.clone(),
+        victim: last.pod.clone(),
     });
     end(shared, preemption, last).await
 }
@@ -85,7 +94,7 @@ async fn clear_nominations(shared: &Shared, pods: &[PodRef]) {
 }
 
 /// Writes the condition, deletes the pod, and sends an event. A victim that was deleted before gets no event.
-async fn end(shared: &Shared, preemption: &Preemption, victim: &PodRef) -> Result<(), Failure> {
+async fn end(shared: &Shared, preemption: &Preemption, victim: &Victim) -> Result<(), Failure> {
     let Ok(_turn) = shared.victims.acquire().await else {
         return Err(Failure::stopped());
     };
@@ -96,8 +105,9 @@ async fn end(shared: &Shared, preemption: &Preemption, victim: &PodRef) -> Resul
         reason: "PreemptionByScheduler",
         message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
         since: preemption.time,
-        observed_generation: None,
+        observed_generation: victim.generation,
     };
+    let victim = &victim.pod;
     let status = json!({"conditions": [condition.body()]});
     let patched = patch_until_answered(&shared.calls, victim, &status).await;
     if or_gone(patched)? || or_gone(delete(&shared.calls, victim).await)? {

@@ -23,7 +23,7 @@ pub(crate) struct Condition {
     /// `lastTransitionTime`, which does not change while the status stays the same.
     pub(crate) since: Timestamp,
     /// The `metadata.generation` of the pod that was tried.
-    pub(crate) observed_generation: Option<i64>,
+    pub(crate) observed_generation: wire::Generation,
 }
 
 /// The changed fields of a status.
@@ -68,7 +68,7 @@ impl Condition {
             "lastTransitionTime": format!("{:.0}", self.since),
         });
         if let Some(generation) = self.observed_generation {
-            body["observedGeneration"] = generation.into();
+            body["observedGeneration"] = generation.get().into();
         }
         body
     }

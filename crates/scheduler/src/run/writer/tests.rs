@@ -1,6 +1,8 @@
 //! Bindings, status patches, preemptions and events against a server that refuses, fails and hangs.
 
-use super::{BindOptions, Busy, Condition, Limits, Outcome, Preemption, StatusPatch, Writer};
+use super::{
+    BindOptions, Busy, Condition, Limits, Outcome, Preemption, StatusPatch, Victim, Writer,
+};
 use crate::run::api_retry::{Failure, FailureKind};
 use crate::run::events::Events;
 use crate::run::pod_ref::PodRef;
@@ -10,6 +12,7 @@ use evictd_testkit::{Actor, ApiServer, Fault};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -127,7 +130,7 @@ fn unschedulable(message: &str) -> StatusPatch {
             reason: "Unschedulable",
             message: message.into(),
             since: Timestamp::from_second(1_800_000_000).unwrap(),
-            observed_generation: Some(1),
+            observed_generation: NonZeroU32::new(1),
         })),
         nominated_node: None,
     }
@@ -387,7 +390,13 @@ impl Shop {
             scheduler: "default-scheduler".to_owned(),
             node: "one".to_owned(),
             cleared,
-            victims: victims.iter().map(|victim| (*victim).clone()).collect(),
+            victims: victims
+                .iter()
+                .map(|victim| Victim {
+                    pod: (*victim).clone(),
+                    generation: NonZeroU32::new(3),
+                })
+                .collect(),
         }
     }
 
