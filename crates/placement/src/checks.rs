@@ -176,6 +176,12 @@ impl<'c> Trial<'_, 'c> {
         self.here.node.first_below(priority)
     }
 
+    /// Runs one filter alone.
+    pub fn check(&self, filter: usize) -> Result<(), Rejection> {
+        let filter = self.checks.filters.get(filter);
+        filter.map_or(Ok(()), |filter| filter.check(self.here))
+    }
+
     /// Removes a pod, unless it is removed already.
     pub fn remove(&mut self, index: usize) {
         // A pod that is away already must not be subtracted twice.

@@ -1,8 +1,10 @@
 //! The `PreFilter`, Filter and Score points: which nodes are feasible for a pod, and how good each of them is.
 
+use crate::config::Point;
 use crate::framework::Framework;
 use crate::parallelize::split;
 use crate::plugins::PluginName;
+use crate::recorder::{status, timed};
 use evictd_placement::{
     Checks, Cluster, Code, DEVICES_GO_ON, Here, NodeId, Pod, PreFilter, Reason, Rejection, Score,
     Symbol,
@@ -106,6 +108,7 @@ impl Framework {
                 active_filters: Vec::new(),
             };
         }
+        let began = self.recorder.now();
         let (mut checks, active_filters) = self.compile_filters(cluster, pod);
         let verdict = |checks: &mut Checks<'_>, id: NodeId| {
             if !pre_filter.allows(cluster.node(id).name) {
@@ -141,6 +144,12 @@ impl Framework {
                 )
             }
         };
+        let took = self.recorder.now().saturating_sub(began);
+        self.record(Point::Filter, true, took);
+        let ended = verdicts.iter();
+        let ended = ended.filter_map(|verdict| verdict.last_filter(self.filters.len()));
+        self.count_filters(&active_filters, ended);
+        self.sample_filters(&active_filters, &mut checks, count);
         let feasible = cluster
             .node_ids()
             .zip(&verdicts)
@@ -180,11 +189,26 @@ impl Framework {
 
     /// Runs the `PreFilter` plugins.
     fn pre_filter(&self, cluster: &Cluster, pod: &Pod) -> PreFilterResult {
+        let (result, took) = timed(&*self.recorder, || self.run_pre_filter(cluster, pod));
+        self.record(Point::PreFilter, result.rejection.is_none(), took);
+        result
+    }
+
+    fn run_pre_filter(&self, cluster: &Cluster, pod: &Pod) -> PreFilterResult {
         let mut result = PreFilterResult::default();
+        let is_sampled = self.recorder.samples_plugins();
         for plugin in &self.pre_filters {
             let name = plugin.name();
             result.run += 1;
-            match plugin.pre_filter(cluster, pod) {
+            let began = is_sampled.then(|| self.recorder.now());
+            let answer = plugin.pre_filter(cluster, pod);
+            if let Some(began) = began {
+                let took = self.recorder.now().saturating_sub(began);
+                let succeeds = !matches!(answer, PreFilter::Rejected(..));
+                self.recorder
+                    .on_plugin(name, Point::PreFilter, status(succeeds), took);
+            }
+            match answer {
                 PreFilter::Pass => {}
                 PreFilter::Rejected(code, reason) => {
                     result.rejection = Some(PreFilterRejection {
@@ -255,14 +279,19 @@ impl Framework {
             ..Scores::default()
         };
         let mut compiled = Vec::new();
+        let began = self.recorder.now();
         for (plugin, weight) in &self.scores {
-            match plugin.score(cluster, pod, nodes) {
+            match self.pre_score(plugin, cluster, pod, nodes) {
                 Some(score) => compiled.push((plugin, *weight, score)),
                 None => scores.skipped.push(plugin.name().to_owned()),
             }
         }
+        let scored = self.recorder.now();
+        self.record(Point::PreScore, true, scored.saturating_sub(began));
         let functions: Vec<&dyn Score> = compiled.iter().map(|(.., score)| &**score).collect();
         let columns = self.raw_scores(&functions, cluster, nodes);
+        let names = compiled.iter().map(|(plugin, ..)| plugin.name());
+        self.count_scores(names, nodes.len());
         for ((plugin, weight, score), raw) in compiled.iter().zip(columns) {
             let mut normalized = raw.clone();
             score.normalize(&mut normalized);
@@ -276,6 +305,8 @@ impl Framework {
                 normalized,
             });
         }
+        let took = self.recorder.now().saturating_sub(scored);
+        self.record(Point::Score, true, took);
         Some(scores)
     }
 
@@ -386,6 +417,15 @@ impl Verdict {
     /// Cheaper than `==`, which would compare reasons. Thousands of nodes are asked for each pod.
     pub(crate) const fn is_feasible(&self) -> bool {
         matches!(self, Self::Feasible)
+    }
+
+    /// The filter that rejected the node, or `all` if it passed all of them. `None` if no filter has run.
+    pub(crate) const fn last_filter(&self, all: usize) -> Option<usize> {
+        match self {
+            Self::Feasible => Some(all),
+            Self::Rejected(index, _) => Some(*index),
+            Self::Excluded | Self::NotTried | Self::ByExtender(_) => None,
+        }
     }
 
     /// The rejection as a preemption takes it.

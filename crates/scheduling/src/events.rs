@@ -50,6 +50,10 @@ pub(crate) enum Kind {
     ReplicaSet,
     StatefulSet,
     FailedPod,
+    CsiDriverAdd,
+    /// A storage object was deleted.
+    StorageDelete,
+    SliceDelete,
 }
 
 impl Kind {
@@ -63,10 +67,13 @@ impl Kind {
                 | Self::ReplicaSet
                 | Self::StatefulSet
                 | Self::FailedPod
+                | Self::CsiDriverAdd
+                | Self::StorageDelete
+                | Self::SliceDelete
         )
     }
 
-    pub(crate) const ALL: [Self; 40] = [
+    pub(crate) const ALL: [Self; 43] = [
         Self::PodAdd,
         Self::PodDelete,
         Self::PodLabel,
@@ -107,6 +114,9 @@ impl Kind {
         Self::ReplicaSet,
         Self::StatefulSet,
         Self::FailedPod,
+        Self::CsiDriverAdd,
+        Self::StorageDelete,
+        Self::SliceDelete,
     ];
 }
 
@@ -142,17 +152,15 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
             (Some(old), Some(new)) => of_node(old, new),
             (None, None) => Vec::new(),
         },
-        Change::PersistentVolumeClaim(delta) => of_other(delta, Kind::ClaimAdd, Kind::ClaimUpdate),
-        Change::PersistentVolume(delta) => of_other(delta, Kind::VolumeAdd, Kind::VolumeUpdate),
-        Change::StorageClass(delta) => of_other(delta, Kind::ClassAdd, Kind::ClassUpdate),
-        Change::CsiNode(delta) => of_other(delta, Kind::CsiNodeAdd, Kind::CsiNodeUpdate),
-        Change::CsiDriver(delta) => delta
-            .both()
-            .map(|_| Kind::CsiDriverUpdate)
-            .into_iter()
-            .collect(),
+        Change::PersistentVolumeClaim(delta) => {
+            of_storage(delta, Kind::ClaimAdd, Kind::ClaimUpdate)
+        }
+        Change::PersistentVolume(delta) => of_storage(delta, Kind::VolumeAdd, Kind::VolumeUpdate),
+        Change::StorageClass(delta) => of_storage(delta, Kind::ClassAdd, Kind::ClassUpdate),
+        Change::CsiNode(delta) => of_storage(delta, Kind::CsiNodeAdd, Kind::CsiNodeUpdate),
+        Change::CsiDriver(delta) => of_storage(delta, Kind::CsiDriverAdd, Kind::CsiDriverUpdate),
         Change::CsiStorageCapacity(delta) => {
-            of_other(delta, Kind::CapacityAdd, Kind::CapacityUpdate)
+            of_storage(delta, Kind::CapacityAdd, Kind::CapacityUpdate)
         }
         Change::VolumeAttachment(delta) => {
             let is_gone = delta.old.is_some() && delta.new.is_none();
@@ -169,6 +177,10 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
         Change::ResourceClaim(delta) => {
             of_other(delta, Kind::DeviceClaimAdd, Kind::DeviceClaimUpdate)
         }
+        Change::ResourceSlice(Delta {
+            old: Some(_),
+            new: None,
+        }) => vec![Kind::SliceDelete],
         Change::ResourceSlice(delta) => of_other(delta, Kind::SliceAdd, Kind::SliceUpdate),
         Change::DeviceClass(delta) => {
             of_other(delta, Kind::DeviceClassAdd, Kind::DeviceClassUpdate)
@@ -207,6 +219,13 @@ fn of_other<T>(delta: &Delta<T>, add: Kind, update: Kind) -> Vec<Kind> {
         (Some(_), Some(_)) => vec![update],
         _ => Vec::new(),
     }
+}
+
+fn of_storage<T>(delta: &Delta<T>, add: Kind, update: Kind) -> Vec<Kind> {
+    if delta.old.is_some() && delta.new.is_none() {
+        return vec![Kind::StorageDelete];
+    }
+    of_other(delta, add, update)
 }
 
 /// The event if the object was added or deleted, or the part that filters read has changed.
@@ -359,6 +378,9 @@ pub(crate) const fn label(kind: Kind) -> &'static str {
         Kind::ReplicaSet => "apps/ReplicaSetUpdate",
         Kind::StatefulSet => "apps/StatefulSetUpdate",
         Kind::FailedPod => "FailedPodUpdate",
+        Kind::CsiDriverAdd => "storage.k8s.io/CSIDriverAdd",
+        Kind::StorageDelete => "StorageDelete",
+        Kind::SliceDelete => "resource.k8s.io/ResourceSliceDelete",
     }
 }
 

@@ -3,11 +3,15 @@
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
 use crate::parallelize::{Parallelizer, Sequential};
 use crate::plugins::PluginName;
-use evictd_placement::{Chosen, Cluster, InvalidObject, NodeId, Permit, Plugin, agent, plugins};
+use crate::recorder::{NoRecorder, Recorder, status, timed};
+use evictd_placement::{
+    Checks, Chosen, Cluster, InvalidObject, NodeId, Permit, Plugin, Pod, Score, agent, plugins,
+};
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A plugin that several extension points share.
 pub type SharedPlugin = Arc<dyn Plugin>;
@@ -54,6 +58,8 @@ pub struct Framework {
     pub parallelizer: Arc<dyn Parallelizer>,
     /// How one of the best nodes is chosen.
     pub tie_break: TieBreak,
+    /// Receives how long the plugins take.
+    pub recorder: Arc<dyn Recorder>,
     /// Whether there are custom plugins, which may read any label of a pod.
     pub(crate) has_custom_plugins: bool,
 }
@@ -94,6 +100,8 @@ pub(crate) struct PendingPermit {
     pub(crate) timeout: SignedDuration,
 }
 
+/// In a measured attempt the filters are measured on so many nodes.
+const SAMPLED_NODES: usize = 2;
 /// The longest permit timeout (S5-059).
 const MAX_PERMIT_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 
@@ -127,6 +135,7 @@ impl Framework {
                 pre_binds: Vec::new(),
                 parallelizer: Arc::new(Sequential),
                 tie_break: TieBreak::default(),
+                recorder: Arc::new(NoRecorder),
                 has_custom_plugins: false,
             })
     }
@@ -208,6 +217,7 @@ impl Framework {
             pre_binds: custom_at(Point::PreBind),
             parallelizer: Arc::new(Sequential),
             tie_break: TieBreak::default(),
+            recorder: Arc::new(NoRecorder),
             has_custom_plugins: !custom.is_empty(),
         })
     }
@@ -217,13 +227,26 @@ impl Framework {
         &self,
         chosen: Chosen<'_>,
     ) -> Result<Vec<PendingPermit>, PluginRejection> {
-        let permits = self
-            .run_reserve(chosen)
-            .and_then(|()| self.run_permit(chosen));
+        let reserved = self.measured(Point::Reserve, || self.run_reserve(chosen));
+        let permits =
+            reserved.and_then(|()| self.measured(Point::Permit, || self.run_permit(chosen)));
         if permits.is_err() {
             self.unreserve(chosen);
         }
         permits
+    }
+
+    /// Runs all plugins of a point and records how long that took.
+    fn measured<T, E>(&self, point: Point, run: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let (result, took) = timed(&*self.recorder, run);
+        self.record(point, result.is_ok(), took);
+        result
+    }
+
+    /// Records how long all plugins of a point took.
+    pub(crate) fn record(&self, point: Point, succeeds: bool, took: Duration) {
+        self.recorder
+            .on_point(&self.scheduler_name, point, status(succeeds), took);
     }
 
     fn run_reserve(&self, chosen: Chosen<'_>) -> Result<(), PluginRejection> {
@@ -268,6 +291,73 @@ impl Framework {
                 plugin.name()
             ))
         })
+    }
+
+    /// Counts the nodes that each filter has evaluated. A filter evaluates the nodes that no filter before it rejected.
+    /// `ended`: for each node the filter that rejected it, or the number of filters for a feasible one.
+    pub(crate) fn count_filters(&self, active: &[usize], ended: impl Iterator<Item = usize>) {
+        // The nodes by the active filter that rejected them; the last number is that of the feasible ones.
+        let mut by_filter = vec![0_u64; active.len() + 1];
+        for index in ended {
+            by_filter[active.partition_point(|filter| *filter < index)] += 1;
+        }
+        let mut evaluated: u64 = by_filter.iter().sum();
+        for (filter, ended) in active.iter().zip(by_filter) {
+            let name = self.filters[*filter].name();
+            self.count(name, Point::Filter, evaluated);
+            // A filter that has nothing to check skips the pod at PreFilter, too.
+            if self.pre_filters.iter().any(|plugin| plugin.name() == name) {
+                self.count(name, Point::PreFilter, 1);
+            }
+            evaluated -= ended;
+        }
+    }
+
+    /// Counts the nodes that plugins have scored.
+    pub(crate) fn count_scores<'n>(&self, plugins: impl Iterator<Item = &'n str>, nodes: usize) {
+        for name in plugins {
+            self.count(name, Point::PreScore, 1);
+            self.count(name, Point::Score, nodes as u64);
+        }
+    }
+
+    fn count(&self, plugin: &str, point: Point, count: u64) {
+        if count > 0 {
+            self.recorder
+                .on_evaluated(&self.scheduler_name, plugin, point, count);
+        }
+    }
+
+    /// Measures each filter on a few nodes, if this attempt is measured.
+    pub(crate) fn sample_filters(&self, active: &[usize], checks: &mut Checks<'_>, nodes: usize) {
+        if !self.recorder.samples_plugins() {
+            return;
+        }
+        for node in (0..nodes).step_by(nodes.div_ceil(SAMPLED_NODES).max(1)) {
+            let here = checks.on(NodeId::of(node));
+            for (position, filter) in active.iter().enumerate() {
+                let (checked, took) = timed(&*self.recorder, || here.check(position));
+                let name = self.filters[*filter].name();
+                let status = status(checked.is_ok());
+                self.recorder.on_plugin(name, Point::Filter, status, took);
+            }
+        }
+    }
+
+    /// Prepares the scores of one plugin; `None` if it skips the pod.
+    pub(crate) fn pre_score<'c>(
+        &self,
+        plugin: &SharedPlugin,
+        cluster: &'c Cluster,
+        pod: &'c Pod,
+        nodes: &[NodeId],
+    ) -> Option<Box<dyn Score>> {
+        let (score, took) = timed(&*self.recorder, || plugin.score(cluster, pod, nodes));
+        if self.recorder.samples_plugins() {
+            self.recorder
+                .on_plugin(plugin.name(), Point::PreScore, status(true), took);
+        }
+        score
     }
 
     /// Whether custom plugins may reject pods.

@@ -52,6 +52,7 @@ mod pod_lifecycle;
 mod post_filter;
 mod pre_bind;
 mod queue;
+mod recorder;
 mod scheduler;
 mod scheduling_algorithm;
 mod scheduling_queue;
@@ -74,6 +75,7 @@ pub use pre_bind::{ClaimRef, PreBindPlan};
 pub use queue::{
     MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, QueuedPod, Settings, USUAL_COST,
 };
+pub use recorder::Recorder;
 pub use scheduler::{Attempt, Event, NotBound, Outcome, Rejected, Scheduler, Suggestions};
 pub use scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
 pub use scheduling_queue::{Failure, Nomination, SchedulingQueue};

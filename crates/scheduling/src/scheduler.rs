@@ -14,13 +14,15 @@ mod results;
 mod scheduling_cycle;
 mod stuck_victims;
 
-use crate::change::{Change, Delta};
+use crate::change::{Change, Delta, is_assigned};
 use crate::config;
+use crate::events::{self, ClusterEvent};
 use crate::framework::Framework;
 use crate::gang::GroupResult;
 use crate::pod_lifecycle::Binding;
 use crate::pre_bind::PreBindPlan;
 use crate::queue::{Pool, Settings};
+use crate::recorder::{Recorder, SharedRecorder};
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use crate::scheduling_queue::SchedulingQueue;
 use binding_cycle::BindingCycle;
@@ -46,6 +48,28 @@ pub enum Event {
     Change(Change),
     PodDisruptionBudget(Delta<wire::PodDisruptionBudget>),
     PodGroup(Delta<wire::PodGroup>),
+}
+
+impl Event {
+    /// The names of its events in metrics, as `NodeAdd`. Empty if plugins cannot register for it.
+    pub fn labels(&self) -> Vec<&'static str> {
+        let Self::Change(change) = self else {
+            return Vec::new();
+        };
+        if let Change::Pod(Delta { old, new }) = change {
+            let is_assigned =
+                |pod: &Option<Arc<wire::Pod>>| pod.as_ref().is_some_and(|pod| is_assigned(pod));
+            match (is_assigned(old), is_assigned(new)) {
+                (false, true) => return vec!["AssignedPodAdd"],
+                (true, false) => return vec!["AssignedPodDelete"],
+                (false, false) if old.is_none() => return vec!["UnschedulablePodAdd"],
+                (false, false) if new.is_none() => return vec!["UnschedulablePodDelete"],
+                _ => {}
+            }
+        }
+        let events = events::of(change);
+        events.iter().map(ClusterEvent::label).collect()
+    }
 }
 
 /// A pod that is being tried.
@@ -108,6 +132,11 @@ impl Scheduler {
     /// Sets the extenders, in the order in which they are asked.
     pub fn set_extenders(&mut self, extenders: Vec<config::Extender>) {
         self.extenders.extenders = extenders;
+    }
+
+    /// Measures the queueing hints. The frameworks have recorders of their own.
+    pub fn set_recorder(&mut self, recorder: Arc<dyn Recorder>) {
+        self.state.queue.set_recorder(SharedRecorder(recorder));
     }
 
     /// Interrupts attempts once `is_over` returns true. It is called often, by several threads, and only during an attempt. The

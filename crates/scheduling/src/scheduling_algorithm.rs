@@ -104,7 +104,7 @@ impl SchedulingAlgorithm {
             .filter(|cache| cache.holds_for(framework, cluster, pod));
         self.cache = match known {
             Some(mut cache) => {
-                cache.update(cluster, pod);
+                cache.update(framework, cluster, pod);
                 Some(cache)
             }
             None => EquivalenceCache::new(framework, cluster, pod),

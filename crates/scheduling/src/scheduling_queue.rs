@@ -11,6 +11,7 @@ use crate::gang::group_of;
 use crate::plugins::PluginSet;
 use crate::pod_lifecycle::{Command, Event as PodEvent, Phase, PodLifecycles};
 use crate::queue::{Event, Moved, Pool, Popped, QueueError, QueuedPod, Scope, Settings};
+use crate::recorder::SharedRecorder;
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -70,6 +71,11 @@ impl SchedulingQueue {
                 ..HintContext::default()
             },
         }
+    }
+
+    /// Measures the queueing hints.
+    pub(crate) fn set_recorder(&mut self, recorder: SharedRecorder) {
+        self.hints.recorder = recorder;
     }
 
     /// An object was added, changed or deleted. Returns the pods that moved because of it.

@@ -57,8 +57,13 @@ pub fn waking_events(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static st
         .collect()
 }
 
-/// The plugins of the default profile that registered the event (`EventsToRegister`).
+/// The plugins that the event may wake a pod for.
 pub(crate) fn registered(kind: Kind) -> PluginSet {
+    registered_in_kube_scheduler(kind).or(overlooked::registered(kind))
+}
+
+/// The plugins of kube-scheduler's default profile that registered the event (`EventsToRegister`).
+pub(crate) fn registered_in_kube_scheduler(kind: Kind) -> PluginSet {
     let plugins: &[PluginName] = match kind {
         Kind::PodAdd => &[PodTopologySpread, InterPodAffinity],
         Kind::PodDelete => &[
@@ -112,7 +117,17 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
                 .chain(WOKEN_BY_TAINTS)
                 .collect();
         }
-        Kind::NodeCondition | Kind::NodeAnnotation | Kind::FailedPod => &[],
+        Kind::NodeCondition
+        | Kind::NodeAnnotation
+        | Kind::Namespace
+        | Kind::Service
+        | Kind::ReplicationController
+        | Kind::ReplicaSet
+        | Kind::StatefulSet
+        | Kind::FailedPod
+        | Kind::CsiDriverAdd
+        | Kind::StorageDelete
+        | Kind::SliceDelete => &[],
         Kind::ClaimAdd => &[
             VolumeRestrictions,
             NodeVolumeLimits,
@@ -133,10 +148,6 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
         | Kind::SliceUpdate
         | Kind::DeviceClassAdd
         | Kind::DeviceClassUpdate => &[DynamicResources],
-        Kind::Namespace => &[InterPodAffinity],
-        Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
-            &[PodTopologySpread]
-        }
     };
     plugins.iter().copied().collect()
 }
@@ -157,6 +168,10 @@ pub(crate) fn wakes_in_kube_scheduler(
     if woken_by_taints || plugin == Other {
         return true;
     }
+    // Only `overlooked` has hints for them.
+    if event.kind.is_overlooked() {
+        return false;
+    }
     let hint = match &event.change {
         Change::Pod(delta) => match (delta.old.as_deref(), delta.new.as_deref()) {
             (None, Some(new)) => on_new_pod(plugin, pod, new),
@@ -174,8 +189,6 @@ pub(crate) fn wakes_in_kube_scheduler(
             _ => Ok(true),
         },
         Change::ResourceClaim(delta) => Ok(devices::on_claim(pod, delta)),
-        // Only `overlooked` has hints for them.
-        _ if event.kind.is_overlooked() => Ok(false),
         change => Ok(volumes::on_storage(plugin, pod, change)),
     };
     hint.unwrap_or(true)

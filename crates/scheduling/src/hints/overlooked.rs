@@ -8,12 +8,39 @@ use super::selection::selects;
 use super::topology_spread::concerns;
 use super::volumes::{cannot_share, has_no_limit};
 use crate::change::{Change, Delta, takes_room};
-use crate::events::ClusterEvent;
-use crate::plugins::PluginName;
+use crate::events::{ClusterEvent, Kind};
+use crate::plugins::{PluginName, PluginSet};
 use evictd_pod::wire::{Metadata, Pod, PodAffinityTerm};
+
+/// The plugins whose pods kube-scheduler never wakes by the event.
+pub(super) fn registered(kind: Kind) -> PluginSet {
+    let plugins: &[PluginName] = match kind {
+        // With the node its pods count no more, so that the pod may be the first of its group.
+        Kind::NodeDelete | Kind::Namespace => &[PluginName::InterPodAffinity],
+        Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
+            &[PluginName::PodTopologySpread]
+        }
+        Kind::CsiDriverAdd | Kind::StorageDelete => &[
+            PluginName::VolumeRestrictions,
+            PluginName::NodeVolumeLimits,
+            PluginName::VolumeBinding,
+            PluginName::VolumeZone,
+        ],
+        Kind::SliceDelete => &[PluginName::DynamicResources],
+        _ => &[],
+    };
+    plugins.iter().copied().collect()
+}
 
 /// Whether the event may make a pod schedulable that this plugin rejected. The plugin must have registered the event.
 pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool {
+    // They are rare: another capacity, limit or pool may count without the object.
+    if matches!(
+        event.kind,
+        Kind::CsiDriverAdd | Kind::StorageDelete | Kind::SliceDelete
+    ) {
+        return true;
+    }
     match (plugin, &event.change) {
         (PluginName::InterPodAffinity, Change::Pod(delta)) => states(delta).any(|other| {
             takes_room(other)

@@ -2,6 +2,7 @@
 
 use super::extender_calls::{GangResponse, Step, missing_request};
 use super::{Attempt, Outcome, PodAttempt, Rejected, Scheduler};
+use crate::config::Point;
 use crate::cycle::Filtered;
 use crate::extenders::ExtenderResponse;
 use crate::post_filter::PreemptionInput;
@@ -335,6 +336,7 @@ impl Scheduler {
         let framework = &self.binding.profiles[attempt.profile];
         let mut replayed = self.extenders.preempting(key, attempt.pod);
         let lifecycles = self.state.queue.lifecycles();
+        let began = framework.recorder.now();
         let result = framework.post_filter(
             self.state.cluster(),
             &pod,
@@ -349,6 +351,9 @@ impl Scheduler {
                 is_waiting: &|pod: &Pod| lifecycles.is_placed(pod.uid()),
             },
         );
+        let took = framework.recorder.now().saturating_sub(began);
+        let nominates = matches!(&result, Ok(result) if result.message.is_none());
+        framework.record(Point::PostFilter, nominates, took);
         let request = missing_request(replayed);
         if self.is_interrupted() {
             self.state.cluster_mut().release(pod);

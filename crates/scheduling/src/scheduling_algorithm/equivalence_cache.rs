@@ -2,6 +2,7 @@
 
 use super::equivalence_class::EquivalenceClass;
 use super::{ScheduleResult, UnschedulableResult};
+use crate::config::Point;
 use crate::cycle::Verdict;
 use crate::evidence::{DecidingScore, Evidence, RejectedNodes, by_filters, runner_up};
 use crate::framework::{Framework, TieBreak};
@@ -9,6 +10,7 @@ use crate::parallelize::split;
 use evictd_placement::{Checks, Cluster, Filter, Here, NodeId, Pod, Score};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Vectors by node are indexed by [`NodeId::index`].
 pub(super) struct EquivalenceCache {
@@ -60,8 +62,9 @@ impl EquivalenceCache {
         }
         let nodes: Vec<NodeId> = cluster.node_ids().collect();
         let mut scores = Vec::new();
+        let began = framework.recorder.now();
         for (plugin, weight) in &framework.scores {
-            let Some(score) = plugin.score(cluster, pod, &nodes) else {
+            let Some(score) = framework.pre_score(plugin, cluster, pod, &nodes) else {
                 continue;
             };
             if !score.is_local() {
@@ -75,6 +78,8 @@ impl EquivalenceCache {
                 normalized: vec![0; nodes.len()],
             });
         }
+        let took = framework.recorder.now().saturating_sub(began);
+        framework.record(Point::PreScore, true, took);
         let mut cache = Self {
             class: EquivalenceClass::of(framework, cluster, pod),
             unschedulable: None,
@@ -86,8 +91,10 @@ impl EquivalenceCache {
             scores,
             totals: vec![INFEASIBLE; nodes.len()],
         };
-        cache.evaluate_all(framework, cluster, pod);
+        let filtered = cache.evaluate_all(framework, cluster, pod);
         cache.normalize();
+        let took = framework.recorder.now().saturating_sub(filtered);
+        framework.record(Point::Score, true, took);
         Some(cache)
     }
 
@@ -128,7 +135,9 @@ impl EquivalenceCache {
         self.unschedulable = None;
     }
 
-    fn evaluate_all(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) {
+    /// Returns the time when all nodes were filtered.
+    fn evaluate_all(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) -> Duration {
+        let began = framework.recorder.now();
         let mut checks = Checks::with(cluster, pod, std::mem::take(&mut self.filters));
         let make = || framework.compile_filters(cluster, pod).0;
         let indices = &self.filter_indices;
@@ -142,6 +151,12 @@ impl EquivalenceCache {
         };
         let (parallelizer, count) = (&*framework.parallelizer, self.verdicts.len());
         self.verdicts = split(parallelizer, count, &mut checks, &make, &evaluate);
+        let filtered = framework.recorder.now();
+        framework.record(Point::Filter, true, filtered.saturating_sub(began));
+        let ended = self.verdicts.iter();
+        let ended = ended.filter_map(|verdict| verdict.last_filter(framework.filters.len()));
+        framework.count_filters(indices, ended);
+        framework.sample_filters(indices, &mut checks, count);
         self.filters = checks.into_filters();
         let feasible: Vec<NodeId> = cluster
             .node_ids()
@@ -151,6 +166,8 @@ impl EquivalenceCache {
             .collect();
         let scores: Vec<&dyn Score> = self.scores.iter().map(|cached| &*cached.score).collect();
         let columns = framework.raw_scores(&scores, cluster, &feasible);
+        let names = self.scores.iter().map(|cached| &*cached.name);
+        framework.count_scores(names, feasible.len());
         for (cached, raw) in self.scores.iter_mut().zip(columns) {
             for (id, raw) in feasible.iter().zip(raw) {
                 cached.raw[id.index()] = raw;
@@ -159,10 +176,19 @@ impl EquivalenceCache {
                 }
             }
         }
+        filtered
     }
 
     /// Evaluates the nodes that have changed.
-    pub(super) fn update(&mut self, cluster: &Cluster, pod: &Pod) {
+    pub(super) fn update(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) {
+        let began = framework.recorder.now();
+        self.update_changed(cluster, pod);
+        // Nodes are filtered and scored one after the other here.
+        let took = framework.recorder.now().saturating_sub(began);
+        framework.record(Point::Filter, true, took);
+    }
+
+    fn update_changed(&mut self, cluster: &Cluster, pod: &Pod) {
         let changes = cluster.changes();
         let nodes: Vec<NodeId> = changes.nodes_since(self.at).collect();
         self.at = changes.now();

@@ -6,6 +6,7 @@ use crate::gang::{Groups, group_of};
 use crate::hints;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{QueueingHints, Settings};
+use crate::recorder::{SharedRecorder, timed};
 use std::collections::BTreeSet;
 
 /// The state that queueing hints read.
@@ -17,14 +18,16 @@ pub(super) struct HintContext {
     pub(super) scheduler_names: BTreeSet<String>,
     pub(super) has_extenders: bool,
     pub(super) settings: Settings,
+    pub(super) recorder: SharedRecorder,
 }
 
 impl QueueingHints<ClusterEvent> for HintContext {
     fn registered(&self, event: &ClusterEvent) -> PluginSet {
-        if self.settings.as_kube_scheduler && event.kind.is_overlooked() {
-            return PluginSet::default();
-        }
-        let registered = hints::registered(event.kind);
+        let registered = match self.settings.as_kube_scheduler {
+            true if event.kind.is_overlooked() => return PluginSet::default(),
+            true => hints::registered_in_kube_scheduler(event.kind),
+            false => hints::registered(event.kind),
+        };
         let extender = self.has_extenders.then_some(PluginName::Extender);
         let other = self.settings.other_plugins.then_some(PluginName::Other);
         registered.or(extender.into_iter().chain(other).collect())
@@ -36,8 +39,16 @@ impl QueueingHints<ClusterEvent> for HintContext {
         } else {
             hints::wakes
         };
-        let pod = self.pods.get(pod);
-        pod.is_none_or(|pod| wakes(plugin, pod, event))
+        let Some(pod) = self.pods.get(pod) else {
+            return true;
+        };
+        let recorder = &*self.recorder.0;
+        if !recorder.samples_hints() {
+            return wakes(plugin, pod, event);
+        }
+        let (wakes, took) = timed(recorder, || wakes(plugin, pod, event));
+        recorder.on_hint(plugin.as_str(), event.label(), wakes, took);
+        wakes
     }
 
     fn gate(&self, pod: &str) -> Option<PluginName> {

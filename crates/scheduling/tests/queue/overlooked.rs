@@ -183,3 +183,31 @@ fn a_pod_bound_by_another_client_frees_its_assumed_or_nominated_node() {
         assert_eq!(queue.queued_pod("p").unwrap().pool, pool);
     }
 }
+
+#[test]
+fn s5_104_labels_of_a_namespace_wake_the_pods_whose_terms_they_change() {
+    let of = |labels: Value| json!({ "metadata": { "name": "other", "labels": labels } });
+    let (red, blue) = (of(json!({ "team": "red" })), of(json!({ "team": "blue" })));
+    let label = |old: &Value, new: &Value| Change::Namespace(delta(old.clone(), new.clone()));
+    let term = json!({ "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "a" } },
+        "namespaceSelector": { "matchLabels": { "team": "red" } } });
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+        let waiting_pod = pod("p", json!({ "affinity": { kind: terms } }));
+        for (old, new) in [(&blue, &red), (&red, &blue), (&red, &Value::Null)] {
+            overlooked(PluginName::InterPodAffinity, &waiting_pod, &label(old, new));
+        }
+        let green = of(json!({ "team": "green" }));
+        let mut queue = rejected(false, PluginName::InterPodAffinity, &waiting_pod);
+        queue.on(Timestamp::UNIX_EPOCH, &label(&blue, &green));
+        let waits = queue.queued_pod("p").unwrap().pool;
+        assert_eq!(waits, Pool::Unschedulable, "{kind}: no term selects either");
+    }
+    // The anti-affinity of another pod selects the namespace of this one no more.
+    let own = |team: &str| json!({ "metadata": { "name": "default", "labels": { "team": team } } });
+    overlooked(
+        PluginName::InterPodAffinity,
+        &pod("p", json!({})),
+        &label(&own("red"), &own("blue")),
+    );
+}

@@ -1,0 +1,84 @@
+//! Measures how long plugins and extension points take. This crate has no clock: the caller provides a [`Recorder`].
+
+use crate::config::Point;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Receives what is measured (`metricsRecorder` in kube-scheduler). Its methods are called during an attempt and must be quick.
+pub trait Recorder: Send + Sync {
+    /// The time since some moment; it never goes back.
+    fn now(&self) -> Duration;
+
+    /// Whether each plugin of this attempt is measured.
+    fn samples_plugins(&self) -> bool;
+
+    /// Whether the next queueing hint is measured.
+    fn samples_hints(&self) -> bool;
+
+    /// All plugins of a point have run for a pod of the profile. The status is that of the point.
+    fn on_point(&self, profile: &str, point: Point, status: &'static str, took: Duration);
+
+    /// A plugin has run at a point.
+    fn on_plugin(&self, plugin: &str, point: Point, status: &'static str, took: Duration);
+
+    /// A plugin has evaluated pods, or nodes for a pod.
+    fn on_evaluated(&self, profile: &str, plugin: &str, point: Point, count: u64);
+
+    /// A plugin's queueing hint for the event has run.
+    fn on_hint(&self, plugin: &'static str, event: &'static str, wakes: bool, took: Duration);
+}
+
+/// Measures nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NoRecorder;
+
+impl Recorder for NoRecorder {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn samples_plugins(&self) -> bool {
+        false
+    }
+
+    fn samples_hints(&self) -> bool {
+        false
+    }
+
+    fn on_point(&self, _: &str, _: Point, _: &'static str, _: Duration) {}
+
+    fn on_plugin(&self, _: &str, _: Point, _: &'static str, _: Duration) {}
+
+    fn on_evaluated(&self, _: &str, _: &str, _: Point, _: u64) {}
+
+    fn on_hint(&self, _: &'static str, _: &'static str, _: bool, _: Duration) {}
+}
+
+/// A recorder that several owners share. By default nothing is measured.
+#[derive(Clone)]
+pub(crate) struct SharedRecorder(pub(crate) Arc<dyn Recorder>);
+
+impl Default for SharedRecorder {
+    fn default() -> Self {
+        Self(Arc::new(NoRecorder))
+    }
+}
+
+impl fmt::Debug for SharedRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedRecorder")
+    }
+}
+
+/// The status of a point or plugin, as kube-scheduler names it.
+pub(crate) const fn status(succeeds: bool) -> &'static str {
+    if succeeds { "Success" } else { "Unschedulable" }
+}
+
+/// Runs `work` and returns its result with the time that it took.
+pub(crate) fn timed<T>(recorder: &dyn Recorder, work: impl FnOnce() -> T) -> (T, Duration) {
+    let began = recorder.now();
+    let result = work();
+    (result, recorder.now().saturating_sub(began))
+}
