@@ -1,21 +1,23 @@
 //! Events, of `events.k8s.io/v1` or of the core group: repeated events are counted in one object, and their rate is limited
 //! to protect the API server.
 
+mod object;
+mod recorders;
+
+pub use recorders::{EventSender, Recorders};
+
 use crate::token_bucket::TokenBucket;
 use crate::{Actions, ApiError, Backoff, CALL_TIMEOUT};
 use jiff::{SignedDuration, Timestamp};
-use kube::{
-    api::{Patch, PatchParams, PostParams},
-    core::Request,
-};
+use object::{Call, create, name_of, repeat, request};
 use serde::{Serialize, de::IgnoredAny};
-use serde_json::{Value, json};
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 /// The most events that may wait to be sent; more are dropped.
 pub const MAX_PENDING: usize = 64;
@@ -68,6 +70,17 @@ pub enum Subject {
     Object(ObjectReference),
 }
 
+impl Subject {
+    /// The UID of the object; empty for the node.
+    fn uid(&self) -> &str {
+        match self {
+            Self::Node | Self::NodeAnd(_) => "",
+            Self::Pod { uid, .. } | Self::PodAnd { uid, .. } => uid,
+            Self::Object(object) => &object.uid,
+        }
+    }
+}
+
 /// The group that events are written to. Both show the same objects, but each lets only some fields be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
@@ -93,6 +106,8 @@ pub struct Reporter {
     pub max_series: usize,
     /// How often the count of repeats is written.
     pub series_write_period: SignedDuration,
+    /// The most events that are written at the same time. Events of one object are written one after the other.
+    pub concurrent: usize,
 }
 
 impl Reporter {
@@ -105,6 +120,7 @@ impl Reporter {
             limited: true,
             max_series: MAX_SERIES,
             series_write_period: SERIES_WRITE_PERIOD,
+            concurrent: 1,
         }
     }
 }
@@ -149,12 +165,18 @@ type Now = Box<dyn Fn() -> Timestamp + Send>;
 
 /// Sends the events of one reporter, counts repeats and limits their rate.
 pub struct EventRecorder {
-    reporter: Reporter,
+    reporter: Arc<Reporter>,
     actions: Actions,
     now: Now,
     rate_limit: Option<RateLimit>,
     /// The oldest first.
     series: VecDeque<Series>,
+    /// The writes under way, each with its result. Their series are not in `series` meanwhile.
+    writes: JoinSet<(Series, Result<(), ApiError>)>,
+    /// By the UID of its object, for each write under way: the later events of the object, which wait for it.
+    later: HashMap<String, VecDeque<Event>>,
+    /// How many events wait there.
+    waiting: usize,
     /// Whether the server has refused an event for as long as is tried. Until it takes one, each is tried once: the
     /// right is missing, and others must not wait.
     is_refused: bool,
@@ -190,29 +212,102 @@ impl EventRecorder {
     ) -> Self {
         let rate_limit = reporter.limited.then(|| RateLimit::new(now()));
         Self {
-            reporter,
+            reporter: Arc::new(reporter),
             actions,
             now: Box::new(now),
             rate_limit,
             series: VecDeque::new(),
+            writes: JoinSet::new(),
+            later: HashMap::new(),
+            waiting: 0,
             is_refused: false,
         }
     }
 
     /// Sends events until the sender of the channel is dropped.
-    pub async fn run(mut self, mut events: mpsc::Receiver<Event>) {
-        while let Some(event) = events.recv().await {
-            match self.record(event).await {
-                Err(error) if is_of_going_namespace(&error) => {
-                    tracing::debug!("an event is lost: {error}");
+    pub async fn run(self, events: mpsc::Receiver<Event>) {
+        self.run_with(events, || {}).await;
+    }
+
+    /// As [`Self::run`]. Calls `ended` once for each event that is written, counted as a repeat, or lost.
+    async fn run_with(mut self, mut events: mpsc::Receiver<Event>, ended: impl Fn() + Send) {
+        let mut is_open = true;
+        while is_open || !self.writes.is_empty() {
+            let free = self.writes.len() < self.reporter.concurrent;
+            tokio::select! {
+                biased;
+                Some(written) = self.writes.join_next() => {
+                    // A lost task means that the runtime ends.
+                    if let Ok((series, result)) = written {
+                        self.written(series, result, &ended);
+                    }
                 }
-                Err(error) => tracing::warn!("an event is lost: {error}"),
-                Ok(()) => {}
+                // What waits here is bounded, too.
+                event = events.recv(), if is_open && free && self.waiting < MAX_PENDING => match event {
+                    Some(event) => self.record(event, &ended),
+                    None => is_open = false,
+                },
             }
         }
     }
 
-    async fn record(&mut self, event: Event) -> Result<(), ApiError> {
+    /// Handles the next event, which waits for an earlier one of its object.
+    fn record(&mut self, event: Event, ended: &impl Fn()) {
+        match self.later.get_mut(event.subject.uid()) {
+            Some(later) => {
+                later.push_back(event);
+                self.waiting += 1;
+            }
+            None => self.begin(event, VecDeque::new(), ended),
+        }
+    }
+
+    /// Begins the first write that this event, or one of the later events of its object, needs.
+    fn begin(&mut self, event: Event, mut later: VecDeque<Event>, ended: &impl Fn()) {
+        let mut next = Some(event);
+        while let Some(event) = next {
+            if let Some(mut series) = self.to_write(event) {
+                self.later
+                    .insert(series.event.subject.uid().to_owned(), later);
+                let (actions, reporter) = (self.actions.clone(), Arc::clone(&self.reporter));
+                let is_refused = self.is_refused;
+                self.writes.spawn(async move {
+                    let result = series.send(&actions, &reporter, is_refused).await;
+                    (series, result)
+                });
+                return;
+            }
+            ended();
+            next = later.pop_front();
+            self.waiting -= usize::from(next.is_some());
+        }
+    }
+
+    /// Handles the end of a write.
+    fn written(&mut self, series: Series, result: Result<(), ApiError>, ended: &impl Fn()) {
+        let later = self.later.remove(series.event.subject.uid());
+        if self.series.len() >= self.reporter.max_series {
+            self.series.pop_front();
+        }
+        self.series.push_back(series);
+        self.note_refusal(&result);
+        match result {
+            Err(error) if is_of_going_namespace(&error) => {
+                tracing::debug!("an event is lost: {error}");
+            }
+            Err(error) => tracing::warn!("an event is lost: {error}"),
+            Ok(()) => {}
+        }
+        ended();
+        let mut later = later.unwrap_or_default();
+        if let Some(next) = later.pop_front() {
+            self.waiting -= 1;
+            self.begin(next, later, ended);
+        }
+    }
+
+    /// Counts an event. Returns the series to write, if it must be written now.
+    fn to_write(&mut self, event: Event) -> Option<Series> {
         let now = (self.now)();
         let is_over = |series: &Series| now.duration_since(series.last) >= SERIES_GAP;
         while self.series.front().is_some_and(is_over) {
@@ -226,27 +321,25 @@ impl EventRecorder {
                 && !is_over(series)
         };
         let known = self.series.iter().position(same);
-        if let Some(series) = known.and_then(|index| self.series.get_mut(index)) {
+        if let Some(index) = known
+            && let Some(series) = self.series.get_mut(index)
+        {
             series.count += 1;
             series.last = event.time;
             let period = self.reporter.series_write_period;
             let is_fresh = series.created && now.duration_since(series.written) < period;
             if is_fresh || !may_send(&mut self.rate_limit, now) {
-                return Ok(());
+                return None;
             }
             series.written = now;
-            let sent = series
-                .send(&self.actions, &self.reporter, self.is_refused)
-                .await;
-            self.note_refusal(&sent);
-            return sent;
+            return self.series.remove(index);
         }
         if !may_send(&mut self.rate_limit, now) {
             tracing::debug!("too many events: {} is not sent", event.reason);
-            return Ok(());
+            return None;
         }
         let (namespace, name) = name_of(&event.subject, &self.reporter.instance, now);
-        let mut series = Series {
+        Some(Series {
             last: event.time,
             event,
             namespace,
@@ -254,16 +347,7 @@ impl EventRecorder {
             created: false,
             count: 1,
             written: now,
-        };
-        let sent = series
-            .send(&self.actions, &self.reporter, self.is_refused)
-            .await;
-        self.note_refusal(&sent);
-        if self.series.len() >= self.reporter.max_series {
-            self.series.pop_front();
-        }
-        self.series.push_back(series);
-        sent
+        })
     }
 
     fn note_refusal(&mut self, sent: &Result<(), ApiError>) {
@@ -300,82 +384,11 @@ impl Series {
     }
 }
 
-/// A request to the server.
-#[derive(Clone)]
-enum Call {
-    Create {
-        group: Group,
-        namespace: String,
-        body: Vec<u8>,
-    },
-    Repeat {
-        group: Group,
-        namespace: String,
-        name: String,
-        patch: Value,
-    },
-}
-
 /// Whether the event's namespace is being deleted and accepts no new objects: the event would be deleted, too.
 fn is_of_going_namespace(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let mut causes = details.into_iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "NamespaceTerminating")
-}
-
-fn create(series: &Series, reporter: &Reporter) -> Call {
-    let mut body = object(&series.event, reporter, (&series.namespace, &series.name));
-    // The new group takes no series of one.
-    if series.count > 1 {
-        add(&mut body, repeats(series, reporter.group));
-    }
-    Call::Create {
-        group: reporter.group,
-        namespace: series.namespace.clone(),
-        body: body.to_string().into_bytes(),
-    }
-}
-
-fn repeat(series: &Series, group: Group) -> Call {
-    Call::Repeat {
-        group,
-        namespace: series.namespace.clone(),
-        name: series.name.clone(),
-        patch: repeats(series, group),
-    }
-}
-
-fn repeats(series: &Series, group: Group) -> Value {
-    let Series { count, last, .. } = series;
-    match group {
-        Group::Events => {
-            json!({ "series": { "count": count, "lastObservedTime": precise(*last) } })
-        }
-        Group::Core => json!({ "count": count, "lastTimestamp": coarse(*last) }),
-    }
-}
-
-fn request(call: Call) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
-    let of = |group, namespace: &str| {
-        let root = match group {
-            Group::Events => "/apis/events.k8s.io/v1",
-            Group::Core => "/api/v1",
-        };
-        Request::new(format!("{root}/namespaces/{namespace}/events"))
-    };
-    match call {
-        Call::Create {
-            group,
-            namespace,
-            body,
-        } => of(group, &namespace).create(&PostParams::default(), body),
-        Call::Repeat {
-            group,
-            namespace,
-            name,
-            patch,
-        } => of(group, &namespace).patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
-    }
 }
 
 /// Sends with a few attempts; an event is not worth more. With `is_refused` a refusal is not tried again.
@@ -408,92 +421,6 @@ async fn send(
         attempt += 1;
         sleep(backoff.next(Backoff::NO_JITTER)).await;
     }
-}
-
-/// Namespace and name of the event.
-fn name_of(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
-    let (namespace, name) = match subject {
-        Subject::Node | Subject::NodeAnd(_) => ("default", node),
-        Subject::Pod { name, .. } | Subject::PodAnd { name, .. } => {
-            name.split_once('/').unwrap_or(("default", name))
-        }
-        Subject::Object(object) if object.namespace.is_empty() => ("default", &*object.name),
-        Subject::Object(object) => (&*object.namespace, &*object.name),
-    };
-    let name = &name[..name.len().min(LONGEST_NAME)];
-    (
-        namespace.to_owned(),
-        format!("{name}.{:x}", now.as_nanosecond()),
-    )
-}
-
-fn object(event: &Event, reporter: &Reporter, (namespace, name): (&str, &str)) -> Value {
-    let node = &reporter.instance;
-    let regarding = match &event.subject {
-        // The reference that a kubelet uses for its own node.
-        Subject::Node | Subject::NodeAnd(_) => {
-            json!({ "apiVersion": "v1", "kind": "Node", "name": node, "uid": node })
-        }
-        Subject::Pod { name, uid } | Subject::PodAnd { name, uid, .. } => {
-            let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
-            json!({ "apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid })
-        }
-        Subject::Object(object) => serde_json::to_value(object).unwrap_or_default(),
-    };
-    let mut end = event.note.len().min(LONGEST_NOTE);
-    while !event.note.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut object = json!({
-        "kind": "Event",
-        "metadata": { "namespace": namespace, "name": name, "annotations": event.annotations },
-        "type": if event.warning { "Warning" } else { "Normal" },
-        "reason": event.reason,
-        "action": event.action,
-        "reportingInstance": node,
-    });
-    let (text, time) = (&event.note[..end], event.time);
-    let fields = match reporter.group {
-        Group::Events => json!({
-            "apiVersion": "events.k8s.io/v1",
-            "eventTime": precise(time),
-            "note": text,
-            "regarding": regarding,
-            "reportingController": reporter.controller,
-        }),
-        Group::Core => json!({
-            "apiVersion": "v1",
-            "firstTimestamp": coarse(time),
-            "lastTimestamp": coarse(time),
-            "count": 1,
-            "message": text,
-            "involvedObject": regarding,
-            "source": { "component": reporter.controller },
-            "reportingComponent": reporter.controller,
-        }),
-    };
-    add(&mut object, fields);
-    if let Subject::NodeAnd(related) | Subject::PodAnd { related, .. } = &event.subject {
-        object["related"] = serde_json::to_value(related).unwrap_or_default();
-    }
-    object
-}
-
-/// Sets these fields of an object.
-fn add(object: &mut Value, fields: Value) {
-    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
-        object.extend(fields);
-    }
-}
-
-/// The API's format with whole seconds.
-fn coarse(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// The API's format with six digits of the second.
-fn precise(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 /// Without a limit always.

@@ -2,24 +2,25 @@
 
 use evictd_cluster_client::Actions;
 use evictd_cluster_client::events::{
-    Event, EventRecorder, Group, ObjectReference, Reporter, Subject,
+    Event, EventRecorder, EventSender, Group, ObjectReference, Recorders, Reporter, Subject,
 };
 use evictd_pod::wire::Metadata;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
-use tokio::sync::mpsc;
 
 /// The number of pending events. More are dropped.
 const MAX_PENDING: usize = 10_000;
 /// The number of events whose repeats are counted.
 const MAX_SERIES: usize = 2000;
+/// The number of events that are written at the same time.
+const CONCURRENT: usize = 16;
 const SERIES_WRITE_PERIOD: SignedDuration = SignedDuration::from_mins(1);
 /// The name of Volcano's controllers, which tools filter events by.
 const REPORTER: &str = "vc-controller-manager";
 
 /// The sending end of the recorder, which ends with the last sender.
 #[derive(Clone)]
-pub(super) struct Events(mpsc::Sender<Event>);
+pub(super) struct Events(EventSender);
 
 /// The object of an event.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +31,7 @@ pub(super) enum Involved<'a> {
 
 impl Events {
     /// Must be called inside the runtime.
-    pub(super) fn new(actions: &Actions, hostname: &str) -> Self {
+    pub(super) fn new(actions: &Actions, hostname: &str, recorders: &Recorders) -> Self {
         let reporter = Reporter {
             group: Group::Core,
             controller: REPORTER.to_owned(),
@@ -38,11 +39,10 @@ impl Events {
             limited: false,
             max_series: MAX_SERIES,
             series_write_period: SERIES_WRITE_PERIOD,
+            concurrent: CONCURRENT,
         };
-        let (send, events) = mpsc::channel(MAX_PENDING);
         let recorder = EventRecorder::of(reporter, actions.clone(), Timestamp::now);
-        tokio::spawn(recorder.run(events));
-        Self(send)
+        Self(recorders.start(recorder, MAX_PENDING))
     }
 
     pub(super) fn send(
@@ -71,7 +71,6 @@ impl Events {
             note,
             annotations: BTreeMap::new(),
         };
-        // An event that finds the queue full is dropped: events are not worth unbounded memory.
-        let _ = self.0.try_send(event);
+        self.0.send(event);
     }
 }

@@ -8,6 +8,7 @@ use super::metrics::Metrics;
 use super::pod_groups;
 use super::watches;
 use evictd_batch_objects::Compat;
+use evictd_cluster_client::events::Recorders;
 use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at_work};
 use evictd_daemon::cluster::Cluster;
 use evictd_daemon::leadership::{Leadership, LeaseSettings};
@@ -84,12 +85,20 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     let exposition = exposition.with_watches("controller_", &watches);
     let health = Health::of(&watches);
     serve(&daemon, &settings, exposition, &health).await?;
+    let recorders = Recorders::default();
     let leadership = Leadership::begin(&cluster, settings.lease.clone(), |_| {});
     let lost = tokio::select! {
         biased;
         () = daemon.stop_requested() => false,
         () = leadership.gained() => {
-            start(&daemon, (&cluster, &watches), settings, metrics, &health);
+            start(
+                &daemon,
+                (&cluster, &watches),
+                &recorders,
+                settings,
+                metrics,
+                &health,
+            );
             tokio::select! {
                 biased;
                 () = daemon.stop_requested() => false,
@@ -101,6 +110,7 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     // The work has to end before another replica may lead.
     daemon.end(SHUTDOWN_TIMEOUT).await;
     leadership.release().await;
+    recorders.flush_at_stop().await;
     if lost {
         Err(RunError::LeaseLost)
     } else {
@@ -130,6 +140,7 @@ async fn serve(
 fn start(
     daemon: &Daemon,
     (cluster, watches): (&Cluster, &Watches),
+    recorders: &Recorders,
     settings: Settings,
     metrics: Metrics,
     health: &Health,
@@ -146,7 +157,7 @@ fn start(
     let (synced, is_synced) = watch::channel(false);
     daemon.spawn(report_ready(is_synced, health.clone()));
     let ports = Ports {
-        events: Events::new(&events, &cluster.hostname),
+        events: Events::new(&events, &cluster.hostname, recorders),
         calls,
         metrics,
         synced,

@@ -1,10 +1,12 @@
 use super::*;
 use crate::Access;
 use evictd_testkit::{Actor, ApiServer, Fault};
+use serde_json::{Value, json};
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicI64, Ordering},
 };
+use tokio::sync::oneshot;
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -155,12 +157,14 @@ async fn a_refusal_that_lasts_delays_one_event_by_two_minutes_and_no_other() {
         async move { Ok::<_, std::convert::Infallible>(answer.unwrap()) }
     };
     let client = kube::Client::new(tower::service_fn(refuse), "default");
-    let mut recorder = EventRecorder::new("one".into(), Actions::new(client), Timestamp::now);
+    let recorder = EventRecorder::new("one".into(), Actions::new(client), Timestamp::now);
+    let recorders = Recorders::default();
+    let sender = recorders.start(recorder, MAX_PENDING);
     for (pod, seconds, attempts) in [("first", 127, ATTEMPTS), ("next", 0, 1)] {
         let began = tokio::time::Instant::now();
         asked.store(0, Ordering::Relaxed);
-        let sent = recorder.record(evicted(pod)).await;
-        assert!(sent.unwrap_err().is_refusal(), "{pod}");
+        assert!(sender.send(evicted(pod)));
+        assert_eq!(recorders.flush(WAIT * 10).await, 0, "{pod}");
         assert_eq!(began.elapsed().as_secs(), seconds, "{pod}");
         assert_eq!(asked.load(Ordering::Relaxed), i64::from(attempts), "{pod}");
     }
@@ -250,7 +254,7 @@ fn a_note_is_cut_where_a_character_ends() {
         note: "é".repeat(600),
         ..evicted("web")
     };
-    let object = object(&event, &Reporter::agent("one".into()), ("shop", "web.1"));
+    let object = object::object(&event, &Reporter::agent("one".into()), ("shop", "web.1"));
     assert_eq!(object["note"].as_str().unwrap(), "é".repeat(512));
 }
 
@@ -320,4 +324,118 @@ fn only_what_a_going_namespace_refuses_is_not_missed() {
     };
     assert!(is_of_going_namespace(&refused("NamespaceTerminating")));
     assert!(!is_of_going_namespace(&refused("Forbidden")));
+}
+
+/// A server that holds each request until it is let through.
+#[derive(Clone, Default)]
+struct Held(Arc<Mutex<VecDeque<(String, oneshot::Sender<()>)>>>);
+
+impl Held {
+    fn actions(&self) -> Actions {
+        let held = self.clone();
+        let hold = move |request: http::Request<kube::client::Body>| {
+            let held = held.clone();
+            async move {
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let event: Value = serde_json::from_slice(&body).unwrap();
+                let (pass, passed) = oneshot::channel();
+                let name = format!("{} {}", event["regarding"]["name"], event["note"]);
+                held.0
+                    .lock()
+                    .unwrap()
+                    .push_back((name.replace('"', ""), pass));
+                let _ = passed.await;
+                let answer = kube::client::Body::from(b"{}".to_vec());
+                Ok::<_, std::convert::Infallible>(http::Response::new(answer))
+            }
+        };
+        Actions::new(kube::Client::new(tower::service_fn(hold), "default"))
+    }
+
+    /// The requests that are held once nothing else can happen.
+    async fn names(&self) -> Vec<String> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let held = self.0.lock().unwrap();
+        held.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn pass_first(&self) {
+        let (_, pass) = self.0.lock().unwrap().pop_front().unwrap();
+        pass.send(()).unwrap();
+    }
+}
+
+fn note(pod: &str, note: &str) -> Event {
+    Event {
+        note: note.into(),
+        ..evicted(pod)
+    }
+}
+
+fn of_scheduler(held: &Held, concurrent: usize) -> EventRecorder {
+    let reporter = Reporter {
+        limited: false,
+        concurrent,
+        ..Reporter::agent("one".into())
+    };
+    EventRecorder::of(reporter, held.actions(), Timestamp::now)
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_events_are_written_at_once_and_those_of_one_object_in_their_order() {
+    let (held, recorders) = (Held::default(), Recorders::default());
+    let sender = recorders.start(of_scheduler(&held, 3), 100);
+    for (pod, text) in [
+        ("a", "1"),
+        ("a", "2"),
+        ("a", "2"),
+        ("b", "1"),
+        ("c", "1"),
+        ("d", "1"),
+    ] {
+        assert!(sender.send(note(pod, text)));
+    }
+    assert_eq!(held.names().await, ["a 1", "b 1", "c 1"]);
+    held.pass_first();
+    // The second event of the object comes before others. Its repeat is only counted.
+    assert_eq!(held.names().await, ["b 1", "c 1", "a 2"]);
+    held.pass_first();
+    assert_eq!(held.names().await, ["c 1", "a 2", "d 1"]);
+    for _ in 0..3 {
+        held.pass_first();
+    }
+    assert_eq!(recorders.flush(WAIT).await, 0);
+    assert!(held.names().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_with_many_events_holds_no_more_than_a_bound_and_others_are_written() {
+    let (held, recorders) = (Held::default(), Recorders::default());
+    let sender = recorders.start(of_scheduler(&held, 2), 10);
+    let mut taken = 0;
+    for number in 0..1000 {
+        taken += usize::from(sender.send(note("a", &number.to_string())));
+        tokio::task::yield_now().await;
+    }
+    // One is being written; the others wait in the recorder and in its channel.
+    assert_eq!(taken, 1 + MAX_PENDING + 10);
+    while !held.names().await.is_empty() {
+        held.pass_first();
+    }
+    assert_eq!(recorders.flush(WAIT).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flush_waits_for_the_last_event_and_says_how_many_were_not_written_in_time() {
+    let (held, recorders) = (Held::default(), Recorders::default());
+    let sender = recorders.start(of_scheduler(&held, 2), 100);
+    for pod in ["a", "b", "c", "d", "e"] {
+        assert!(sender.send(note(pod, "1")));
+    }
+    held.names().await;
+    held.pass_first();
+    let began = tokio::time::Instant::now();
+    // A call without an answer is repeated until the time is over.
+    assert_eq!(recorders.flush(Duration::from_secs(2)).await, 4);
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
 }

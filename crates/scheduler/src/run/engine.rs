@@ -11,7 +11,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
-use super::api_retry::Failure;
+use super::api_retry::{Failure, FailureKind};
 use super::batch::Batch;
 use super::deadline::Deadline;
 use super::events::Events;
@@ -140,9 +140,11 @@ impl Engine {
         let period = self.batch.as_ref().map(|(batch, _)| batch.period());
         let mut sessions = period.map(every);
         loop {
-            if stop.is_cancelled() || matches!(*self.role.borrow(), Role::Lost | Role::Released) {
-                self.writer.stop();
-                return;
+            if stop.is_cancelled() {
+                return self.finish_bindings().await;
+            }
+            if matches!(*self.role.borrow(), Role::Lost | Role::Released) {
+                return self.writer.stop();
             }
             let received = self.drain();
             let scheduled = self.schedule_pods();
@@ -175,6 +177,19 @@ impl Engine {
                 }
                 () = tick(&mut sessions) => self.session(),
                 _ = leftover.tick() => self.scheduler.flush_unschedulable(self.monotonic.now()),
+            }
+        }
+    }
+
+    /// Begins no further write, and waits for the bindings under way, so that each bound pod gets its event.
+    async fn finish_bindings(&mut self) {
+        self.writer.stop();
+        self.writer.binding_calls_end().await;
+        while let Ok(outcome) = self.outcomes.try_recv() {
+            match outcome {
+                // The next leader tries the pod. That this one stops is no failure of the pod.
+                Outcome::NotBound { failure, .. } if failure.kind == FailureKind::Stopped => {}
+                outcome => self.on_outcome(outcome),
             }
         }
     }

@@ -2,17 +2,20 @@
 
 use super::pod_ref::PodRef;
 use evictd_cluster_client::Actions;
-use evictd_cluster_client::events::{Event, EventRecorder, Group, Reporter, Subject};
+use evictd_cluster_client::events::{
+    Event, EventRecorder, EventSender, Group, Recorders, Reporter, Subject,
+};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::mpsc;
 
-/// Recorders of each scheduler name. Each sends one event at a time. All events of a pod use the same recorder, which keeps
-/// their order.
+/// Recorders of each scheduler name. All events of a pod use the same recorder, which keeps their order.
 const RECORDERS: usize = 8;
+/// The events that a recorder writes at the same time. All recorders together write as many as there are bindings, because each
+/// binding needs an event.
+const CONCURRENT: usize = 8;
 /// The most events that wait in a recorder. As in kube-scheduler, further ones are dropped.
 const MAX_WAITING: usize = 1000;
 /// The most series that a recorder counts.
@@ -29,7 +32,8 @@ type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Events {
     now: Now,
-    recorders: Arc<BTreeMap<String, Vec<mpsc::Sender<Event>>>>,
+    senders: Arc<BTreeMap<String, Vec<EventSender>>>,
+    recorders: Recorders,
     dropped: Arc<AtomicU64>,
 }
 
@@ -41,7 +45,7 @@ impl Events {
         schedulers: impl IntoIterator<Item = (&'a str, Group)>,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
-        let now: Now = Arc::new(now);
+        let (now, all): (Now, Recorders) = (Arc::new(now), Recorders::default());
         let start = |scheduler: &str, group| {
             let reporter = Reporter {
                 group,
@@ -50,22 +54,27 @@ impl Events {
                 limited: false,
                 max_series: MAX_SERIES,
                 series_write_period: SERIES_WRITE_PERIOD,
+                concurrent: CONCURRENT,
             };
-            let (send, events) = mpsc::channel(MAX_WAITING);
             let clock = Arc::clone(&now);
             let recorder = EventRecorder::of(reporter, actions.clone(), move || clock());
-            tokio::spawn(recorder.run(events));
-            send
+            all.start(recorder, MAX_WAITING)
         };
-        let recorders = schedulers.into_iter().map(|(scheduler, group)| {
-            let recorders = (0..RECORDERS).map(|_| start(scheduler, group)).collect();
-            (scheduler.to_owned(), recorders)
+        let senders = schedulers.into_iter().map(|(scheduler, group)| {
+            let senders = (0..RECORDERS).map(|_| start(scheduler, group)).collect();
+            (scheduler.to_owned(), senders)
         });
         Self {
-            recorders: Arc::new(recorders.collect()),
+            senders: Arc::new(senders.collect()),
+            recorders: all.clone(),
             now: Arc::clone(&now),
             dropped: Arc::default(),
         }
+    }
+
+    /// Writes the events that wait, before the process ends.
+    pub(crate) async fn flush_at_stop(&self) {
+        self.recorders.flush_at_stop().await;
     }
 
     /// The number of dropped events since the last call.
@@ -163,7 +172,7 @@ impl Events {
     }
 
     fn record(&self, scheduler: &str, event: Event) {
-        let recorders = self.recorders.get(scheduler).into_iter().flatten();
+        let senders = self.senders.get(scheduler).into_iter().flatten();
         let mut hasher = DefaultHasher::new();
         match &event.subject {
             Subject::Pod { uid, .. } | Subject::PodAnd { uid, .. } => uid.hash(&mut hasher),
@@ -172,9 +181,8 @@ impl Events {
         }
         // The same recorder for all events of an object keeps their order.
         let index = usize::try_from(hasher.finish() % RECORDERS as u64).unwrap_or(0);
-        if let Some(recorder) = recorders.into_iter().nth(index) {
-            // A full recorder drops the event. Memory without a bound would be worse.
-            let dropped = recorder.try_send(event).is_err();
+        if let Some(sender) = senders.into_iter().nth(index) {
+            let dropped = !sender.send(event);
             self.dropped
                 .fetch_add(u64::from(dropped), Ordering::Relaxed);
         }

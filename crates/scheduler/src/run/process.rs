@@ -33,7 +33,7 @@ use tracing::info;
 /// The memory for large objects in bytes, however many tenants create them.
 const LARGE_OBJECTS: usize = 64 << 20;
 /// How long writes under way may take after a signal to stop.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why the scheduler did not start, or ended without a signal.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +121,7 @@ pub(crate) async fn run(
     });
     let (synced, is_synced) = watch::channel(false);
     daemon.spawn(report_synced(is_synced, health.clone()));
+    let events_at_stop = events.clone();
     let ports = engine::Ports {
         writer: Writer::new(actions, events.clone(), Limits::default()),
         events,
@@ -149,6 +150,7 @@ pub(crate) async fn run(
     if let Some(sessions) = sessions {
         sessions.release().await;
     }
+    events_at_stop.flush_at_stop().await;
     // The remaining tasks are servers and watches, which have nothing to finish.
     daemon.end(Duration::from_secs(1)).await;
     Ok(())

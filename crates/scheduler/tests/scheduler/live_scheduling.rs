@@ -85,6 +85,12 @@ impl Live {
         start(&self.kubeconfig, arguments)
     }
 
+    /// Sends SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let program = Pid::from_raw(i32::try_from(self.program.id()).unwrap());
+        kill(program, Signal::SIGTERM).unwrap();
+    }
+
     /// Waits until the program has ended.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         let mut status = None;
@@ -299,8 +305,7 @@ fn another_scheduler_takes_over_when_the_lease_is_given_back() {
     };
     let old = holder(&live);
     assert!(old.as_str().is_some_and(|old| !old.is_empty()));
-    let first = Pid::from_raw(i32::try_from(live.program.id()).unwrap());
-    kill(first, Signal::SIGTERM).unwrap();
+    live.terminate();
     assert!(live.program.wait().unwrap().success());
     wait_until("another one leads", || {
         let now = holder(&live);

@@ -43,7 +43,7 @@ use status::{Statuses, Subject};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use write_queue::{WriteSender, write_queue};
 
 /// The most concurrent writes of each kind, and time limits.
@@ -163,9 +163,27 @@ struct Shared {
     limits: Limits,
     /// How many bindings wait or are under way.
     bindings_begun: AtomicUsize,
+    /// How many of them have begun their call. Each counts until its outcome is reported.
+    binding_calls: watch::Sender<usize>,
     /// How many of them wait at a gang barrier.
     at_barrier: AtomicUsize,
     outcomes: mpsc::UnboundedSender<Outcome>,
+}
+
+/// Counts a binding while it exists.
+struct BindingCall(watch::Sender<usize>);
+
+impl BindingCall {
+    fn begin(calls: &watch::Sender<usize>) -> Self {
+        calls.send_modify(|count| *count += 1);
+        Self(calls.clone())
+    }
+}
+
+impl Drop for BindingCall {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -196,6 +214,7 @@ impl Writer {
             victims: Semaphore::new(limits.victims),
             limits,
             bindings_begun: AtomicUsize::new(0),
+            binding_calls: watch::Sender::new(0),
             at_barrier: AtomicUsize::new(0),
             outcomes,
         };
@@ -213,12 +232,14 @@ impl Writer {
         }
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
-            let result = shared.bind(&pod, &node, options).await;
+            let mut call = None;
+            let result = shared.bind(&pod, &node, options, &mut call).await;
             shared.bindings_begun.fetch_sub(1, Ordering::Relaxed);
             shared.report(match result {
                 Ok(()) => Outcome::Bound { pod, node },
                 Err(failure) => Outcome::NotBound { pod, node, failure },
             });
+            drop(call);
         });
         Ok(())
     }
@@ -279,7 +300,14 @@ impl Writer {
         begun.saturating_sub(at_barrier)
     }
 
-    /// Begins no further write, because the lease was lost. Calls under way continue. Waiting writes end as
+    /// Waits until the result of each binding that is under way is in the channel.
+    pub(crate) async fn binding_calls_end(&self) {
+        let mut calls = self.0.binding_calls.subscribe();
+        // The sender is a part of `self`.
+        let _ = calls.wait_for(|calls| *calls == 0).await;
+    }
+
+    /// Begins no further write, because the lease was lost or the scheduler stops. Calls under way continue. Waiting writes end as
     /// [`FailureKind::Stopped`].
     pub(crate) fn stop(&self) {
         // A closed semaphore ends the writes that wait for it.
@@ -293,7 +321,14 @@ impl Writer {
 
 impl Shared {
     /// `PreBind` and Bind. If one of them fails, the changes of the pod's claims are undone.
-    async fn bind(&self, pod: &PodRef, node: &str, options: BindOptions) -> Result<(), Failure> {
+    /// `call` counts the binding from when its call begins.
+    async fn bind(
+        &self,
+        pod: &PodRef,
+        node: &str,
+        options: BindOptions,
+        call: &mut Option<BindingCall>,
+    ) -> Result<(), Failure> {
         let mut ready = self.pre_bind(pod, node, &options.pre_bind).await;
         if let Some(barrier) = &options.gang_barrier {
             self.at_barrier.fetch_add(1, Ordering::Relaxed);
@@ -303,10 +338,13 @@ impl Shared {
         // No pod of the gang is bound then, and devices that it keeps would be lost for others.
         let deallocates = options.gang_barrier.is_some() && ready.is_err();
         let mut result = match (ready, self.bindings.acquire().await) {
-            (Ok(()), Ok(_turn)) => match &options.binder {
-                Some(binder) => binder.bind(pod, node).await,
-                None => binding::bind(&self.calls, pod, node).await,
-            },
+            (Ok(()), Ok(_turn)) => {
+                *call = Some(BindingCall::begin(&self.binding_calls));
+                match &options.binder {
+                    Some(binder) => binder.bind(pod, node).await,
+                    None => binding::bind(&self.calls, pod, node).await,
+                }
+            }
             (Err(failure), _) => Err(failure),
             (Ok(()), Err(_)) => Err(Failure::stopped()),
         };
