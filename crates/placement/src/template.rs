@@ -6,6 +6,7 @@ use crate::labels::Labels;
 use crate::selector::{NodeSelector, Requirement, Selector};
 use crate::symbol::{Symbol, Symbols};
 use evictd_pod::predicates;
+use evictd_pod::resource_claims::{PodClaim, claims_of};
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Affinity, PodAffinityTerm, TopologySpreadConstraint};
 
@@ -61,35 +62,22 @@ pub struct Template {
     pub features: Features,
 }
 
-/// A resource claim of a pod.
+/// A [`PodClaim`] by symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the variants are those of `PodClaim`")]
 pub enum DeviceClaim {
-    /// An existing claim of this name, which pods may share.
     Shared(Symbol),
-    /// A claim of this name that was created for the pod.
     Own(Symbol),
-    /// A claim that is still to be created for the pod.
     NotMade,
-    /// An entry without a claim or a template, by its name in the pod.
     Unknown(Symbol),
 }
 
-/// The resource claims of a pod, without claims that turned out to be unnecessary.
 fn device_claims(symbols: &mut Symbols, pod: &wire::Pod) -> Box<[DeviceClaim]> {
-    let claims = pod.spec.resource_claims.iter();
-    let claims = claims.filter_map(|claim| {
-        if let Some(name) = &claim.resource_claim_name {
-            return Some(DeviceClaim::Shared(symbols.intern(name)));
-        }
-        if claim.resource_claim_template_name.is_none() {
-            return Some(DeviceClaim::Unknown(symbols.intern(&claim.name)));
-        }
-        let mut made = pod.status.resource_claim_statuses.iter();
-        let Some(made) = made.find(|made| made.name == claim.name) else {
-            return Some(DeviceClaim::NotMade);
-        };
-        let name = made.resource_claim_name.as_ref()?;
-        Some(DeviceClaim::Own(symbols.intern(name)))
+    let claims = claims_of(pod).map(|claim| match claim {
+        PodClaim::Shared(name) => DeviceClaim::Shared(symbols.intern(name)),
+        PodClaim::Own(name) => DeviceClaim::Own(symbols.intern(name)),
+        PodClaim::NotMade => DeviceClaim::NotMade,
+        PodClaim::Unknown(name) => DeviceClaim::Unknown(symbols.intern(name)),
     });
     claims.collect()
 }

@@ -34,6 +34,7 @@ pub mod predicates;
 pub mod pressure;
 pub mod quantity;
 pub mod requests;
+pub mod resource_claims;
 mod resource_list;
 pub mod resources;
 pub mod selector;

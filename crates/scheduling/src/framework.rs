@@ -62,6 +62,8 @@ pub struct Framework {
     pub recorder: Arc<dyn Recorder>,
     /// Whether there are custom plugins, which may read any label of a pod.
     pub(crate) has_custom_plugins: bool,
+    /// Whether `DynamicResources` keeps pods out of the queue whose claims do not exist yet (`PreEnqueue`).
+    pub(crate) waits_for_claims: bool,
 }
 
 /// How one of several nodes with the highest score is chosen (S5-056). kube-scheduler chooses the one whose filters ended first.
@@ -137,6 +139,7 @@ impl Framework {
                 tie_break: TieBreak::default(),
                 recorder: Arc::new(NoRecorder),
                 has_custom_plugins: false,
+                waits_for_claims: true,
             })
     }
 
@@ -219,6 +222,7 @@ impl Framework {
             tie_break: TieBreak::default(),
             recorder: Arc::new(NoRecorder),
             has_custom_plugins: !custom.is_empty(),
+            waits_for_claims: waits_for_claims(profile),
         })
     }
 
@@ -372,6 +376,12 @@ impl Framework {
         .flatten()
         .any(|plugin| PluginName::parse(plugin.name()).is_none())
     }
+}
+
+/// Whether pods of the profile wait for their claims.
+pub(crate) fn waits_for_claims(profile: &Profile) -> bool {
+    let names = profile.points.at(Point::PreEnqueue);
+    names.iter().any(|name| name == "DynamicResources")
 }
 
 /// `None` for a plugin that neither filters nor scores nodes.

@@ -117,8 +117,12 @@ impl Scheduler {
         let names = profiles
             .iter()
             .map(|profile| profile.scheduler_name.clone());
+        let mut state = ClusterState::new(cluster, settings, names, has_extenders);
+        let without_claims = profiles.iter().filter(|profile| !profile.waits_for_claims);
+        let without_claims = without_claims.map(|profile| profile.scheduler_name.clone());
+        state.queue.ignore_claims(without_claims);
         Ok(Self {
-            state: ClusterState::new(cluster, settings, names, has_extenders),
+            state,
             algorithm: SchedulingAlgorithm::default(),
             binding: BindingCycle::new(profiles),
             extenders: ExtenderCalls::default(),

@@ -1,5 +1,6 @@
 //! The scheduling queue: changes of objects go in, and the next pods to try come out.
 
+mod claims;
 mod gangs;
 mod hint_context;
 mod lifecycle;
@@ -78,10 +79,18 @@ impl SchedulingQueue {
         self.hints.recorder = recorder;
     }
 
+    /// The pods of these schedulers do not wait for their claims, because their profiles do not enable `DynamicResources`.
+    pub(crate) fn ignore_claims(&mut self, schedulers: impl IntoIterator<Item = String>) {
+        self.hints.without_claims.extend(schedulers);
+    }
+
     /// An object was added, changed or deleted. Returns the pods that moved because of it.
     pub fn on(&mut self, now: Timestamp, change: &Change) -> Vec<Moved> {
         if let Change::Pod(pods) = change {
             return self.on_pod(now, pods);
+        }
+        if let Change::ResourceClaim(claims) = change {
+            self.hints.claims.apply(claims);
         }
         events::of(change)
             .into_iter()

@@ -9,6 +9,7 @@ use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::DeviceClaim;
 use evictd_devices::{Demand, Problem, preference, selects};
+use evictd_pod::resource_claims::{PodClaim, StoredClaim};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
 
 const NOT_ENOUGH: &str = "cannot allocate all claims";
@@ -27,35 +28,20 @@ fn claims<'c>(cluster: &'c Cluster, pod: &Pod) -> Result<Vec<&'c ResourceClaim>,
     }
     let symbols = cluster.symbols();
     let namespace = symbols.text(template.namespace);
-    let pod_name = format!("{namespace}/{}", pod.name());
-    let claims = template.device_claims.iter().map(|claim| {
-        let (name, is_own) = match *claim {
-            DeviceClaim::Shared(name) => (symbols.text(name), false),
-            DeviceClaim::Own(name) => (symbols.text(name), true),
-            DeviceClaim::NotMade => {
-                return Err(format!("pod {pod_name:?}: ResourceClaim not created yet"));
-            }
-            DeviceClaim::Unknown(name) => {
-                let name = symbols.text(name);
-                let unset = "none of the supported fields are set";
-                return Err(format!(
-                    "pod {pod_name:?}, spec.resourceClaim {name:?}: {unset}"
-                ));
-            }
+    let claims = template.device_claims.iter().filter_map(|claim| {
+        let claim = match *claim {
+            DeviceClaim::Shared(name) => PodClaim::Shared(symbols.text(name)),
+            DeviceClaim::Own(name) => PodClaim::Own(symbols.text(name)),
+            DeviceClaim::NotMade => PodClaim::NotMade,
+            DeviceClaim::Unknown(name) => PodClaim::Unknown(symbols.text(name)),
         };
-        let full_name = format!("{namespace}/{name}");
-        let known = cluster.devices().claim(namespace, name);
-        let known = known.ok_or_else(|| format!("could not find ResourceClaim {full_name:?}"))?;
-        if known.metadata.deletion_timestamp.is_some() {
-            return Err(format!("resourceclaim {name:?} is being deleted"));
+        let known = claim.name();
+        let known = known.and_then(|name| cluster.devices().claim(namespace, name));
+        let stored = known.map(|known| StoredClaim::of(&known.metadata));
+        match claim.problem((namespace, pod.name(), pod.uid()), stored) {
+            Some(problem) => Some(Err(problem)),
+            None => known.map(Ok),
         }
-        let mut owners = known.metadata.owner_references.iter();
-        if is_own && !owners.any(|owner| owner.controller && owner.uid == pod.uid()) {
-            return Err(format!(
-                "ResourceClaim {full_name} was not created for Pod {pod_name} (Pod is not owner)"
-            ));
-        }
-        Ok(known)
     });
     claims.collect()
 }

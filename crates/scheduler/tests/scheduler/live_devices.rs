@@ -81,6 +81,18 @@ fn expect_message(live: &Live, pod: &str, words: &str) {
     });
 }
 
+/// A pod that is created after this one is bound, and this one has neither a condition nor an event.
+fn expect_not_tried(live: &Live, name: &str) {
+    let later = format!("later-{}", live.api.log().len());
+    live.admin.create(pod(&later, "1m", 0)).unwrap();
+    live.bound(&format!("default/{later}"));
+    let found = live.admin.get("pods", &format!("default/{name}")).unwrap();
+    assert!(found["status"]["conditions"].is_null(), "{found:#}");
+    let events = live.admin.list("events");
+    let events = events.iter().map(|event| &event["involvedObject"]["name"]);
+    assert!(events.into_iter().all(|of| of != name));
+}
+
 /// As the controller of claims: deallocates a claim without users.
 fn deallocate(live: &Live, claim: &str) {
     let status = json!({ "status": { "allocation": null, "reservedFor": null } });
@@ -95,11 +107,7 @@ fn a_claim_gets_a_device_before_its_pod_is_bound_and_is_shared() {
     let live = Live::new(&[("one", "8"), ("two", "4")]);
     with_cards(&live, &[("two", 1)]);
     user(&live, "first", "shared", "1");
-    expect_message(
-        &live,
-        "first",
-        "could not find ResourceClaim \"default/shared\"",
-    );
+    expect_not_tried(&live, "first");
     claim(&live, "shared");
     assert_eq!(live.bound("default/first"), "two");
     let shared = found(&live, "shared");
@@ -134,21 +142,13 @@ fn a_claim_from_a_template_is_reserved_for_its_pod_only() {
     templated["spec"]["resourceClaims"] =
         json!([{ "name": "card", "resourceClaimTemplateName": "any" }]);
     live.admin.create(templated).unwrap();
-    expect_message(
-        &live,
-        "own",
-        "pod \"default/own\": ResourceClaim not created yet",
-    );
+    expect_not_tried(&live, "own");
     claim(&live, "own-card");
     let made = json!({ "status": { "resourceClaimStatuses": [{ "name": "card", "resourceClaimName": "own-card" }] } });
     live.admin
         .merge("pods/status", "default/own", made)
         .unwrap();
-    expect_message(
-        &live,
-        "own",
-        "ResourceClaim default/own-card was not created for Pod default/own (Pod is not owner)",
-    );
+    expect_not_tried(&live, "own");
     let uid = live.admin.get("pods", "default/own").unwrap()["metadata"]["uid"].clone();
     let owner = json!({ "metadata": { "ownerReferences": [
         { "apiVersion": "v1", "kind": "Pod", "name": "own", "uid": uid, "controller": true }] } });
@@ -252,4 +252,84 @@ fn pods_are_scheduled_on_a_server_without_the_resource_api() {
     let live = Live::with(api, &[("one", "2")], &[]);
     live.admin.create(pod("web", "1", 0)).unwrap();
     assert_eq!(live.bound("default/web"), "one");
+}
+
+/// A pod whose claim `NAME-card` is made from a template.
+fn templated(live: &Live, name: &str) {
+    let mut templated = pod(name, "10m", 0);
+    templated["spec"]["resourceClaims"] =
+        json!([{ "name": "card", "resourceClaimTemplateName": "any" }]);
+    live.admin.create(templated).unwrap();
+}
+
+/// As the controller of claims: makes the claim of a pod.
+fn make_claim(live: &Live, name: &str) {
+    let uid =
+        live.admin.get("pods", &format!("default/{name}")).unwrap()["metadata"]["uid"].clone();
+    let requests = json!([{ "name": "card", "exactly": { "deviceClassName": "gpu" } }]);
+    let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": true }]);
+    let made = format!("{name}-card");
+    let claim = json!({ "apiVersion": API, "kind": "ResourceClaim",
+        "metadata": { "name": made, "namespace": "default", "ownerReferences": owner },
+        "spec": { "devices": { "requests": requests } } });
+    live.admin.create(claim).unwrap();
+    let statuses = json!([{ "name": "card", "resourceClaimName": made }]);
+    let status = json!({ "status": { "resourceClaimStatuses": statuses } });
+    live.admin
+        .merge("pods/status", &format!("default/{name}"), status)
+        .unwrap();
+}
+
+/// The requests of the scheduler about the claim of a pod, by verb and resource.
+fn requests_about(live: &Live, name: &str) -> Vec<(&'static str, String)> {
+    let ends = [format!("/{name}-card"), format!("/{name}-card/status")];
+    let log = live.api.log().into_iter();
+    let about = log.filter(|entry| ends.iter().any(|end| entry.path.ends_with(end)));
+    about.map(|entry| (entry.verb, entry.what)).collect()
+}
+
+#[test]
+fn pods_whose_claims_come_later_are_never_called_unschedulable_and_need_two_requests_for_a_claim() {
+    let live = Live::new(&[("one", "8")]);
+    with_cards(&live, &[("one", 30)]);
+    let names: Vec<String> = (0..30).map(|number| format!("p{number}")).collect();
+    for name in &names {
+        templated(&live, name);
+    }
+    expect_not_tried(&live, "p0");
+    for name in &names {
+        make_claim(&live, name);
+    }
+    for name in &names {
+        live.bound(&format!("default/{name}"));
+        let twice = [
+            ("patch", "resourceclaims".to_owned()),
+            ("patch", "resourceclaims/status".to_owned()),
+        ];
+        assert_eq!(requests_about(&live, name), twice, "{name}");
+    }
+    assert_eq!(live.events("FailedScheduling"), Vec::<String>::new());
+}
+
+#[test]
+fn a_claim_that_is_written_slowly_delays_no_other_pod() {
+    let live = Live::new(&[("one", "8")]);
+    with_cards(&live, &[("one", 8)]);
+    let hangs = Fault::delay(std::time::Duration::from_secs(3600));
+    live.api.fault(hangs.on("patch", "resourceclaims").times(1));
+    let names: Vec<String> = (0..8).map(|number| format!("p{number}")).collect();
+    for name in &names {
+        templated(&live, name);
+        make_claim(&live, name);
+    }
+    let is_bound = |name: &&String| {
+        let found = live.admin.get("pods", &format!("default/{name}")).unwrap();
+        found["spec"]["nodeName"].is_string()
+    };
+    // The write that hangs is repeated only after its time limit of five seconds.
+    wait_until("seven of eight pods are bound", || {
+        names.iter().filter(is_bound).count() == 7
+    });
+    let last = names.iter().find(|name| !is_bound(name)).unwrap();
+    assert_eq!(device(&found(&live, &format!("{last}-card"))), None);
 }

@@ -78,13 +78,15 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         (PluginName::NodeVolumeLimits, Change::CsiNode(delta)) => {
             delta.new.as_deref().is_some_and(has_no_limit)
         }
-        // The owner of a claim may change to this pod.
+        // The owner of a claim may change to this pod, and another claim may have the name of one that was being deleted.
         (PluginName::DynamicResources, Change::ResourceClaim(delta)) => delta
             .old
             .as_deref()
             .zip(delta.new.as_deref())
             .is_some_and(|(old, new)| {
-                uses(pod, new) && old.metadata.owner_references != new.metadata.owner_references
+                uses(pod, new)
+                    && (old.metadata.owner_references != new.metadata.owner_references
+                        || old.metadata.uid != new.metadata.uid)
             }),
         // The hint ignores the anti-affinity of other pods, and that a domain which appears or disappears changes the minimum
         // of all domains. It also ignores the capacity for volumes of claims, and capacity that is now available to other

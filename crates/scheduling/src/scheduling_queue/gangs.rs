@@ -130,7 +130,10 @@ impl SchedulingQueue {
     pub(crate) fn gate(&self, pod: &wire::Pod) -> String {
         let by_itself = NotTried::of(pod).map(|reason| reason.to_string());
         let of_group = || self.hints.groups.waits_for(&group_of(pod)?);
-        by_itself.or_else(of_group).unwrap_or_default()
+        by_itself
+            .or_else(|| self.hints.missing_claim(pod))
+            .or_else(of_group)
+            .unwrap_or_default()
     }
 
     /// The object of a group.

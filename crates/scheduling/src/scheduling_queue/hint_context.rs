@@ -1,5 +1,6 @@
 //! The waiting pods and their groups, as the queueing hints see them.
 
+use super::claims::Claims;
 use super::pods::Pods;
 use crate::events::ClusterEvent;
 use crate::gang::{Groups, group_of};
@@ -7,6 +8,7 @@ use crate::hints;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{QueueingHints, Settings};
 use crate::recorder::{SharedRecorder, timed};
+use evictd_pod::wire;
 use std::collections::BTreeSet;
 
 /// The state that queueing hints read.
@@ -14,11 +16,28 @@ use std::collections::BTreeSet;
 pub(super) struct HintContext {
     pub(super) pods: Pods,
     pub(super) groups: Groups,
+    pub(super) claims: Claims,
+    /// The schedulers whose profile does not enable `DynamicResources` at `PreEnqueue`.
+    pub(super) without_claims: BTreeSet<String>,
     /// Sorted. The position is the index of the profile.
     pub(super) scheduler_names: BTreeSet<String>,
     pub(super) has_extenders: bool,
     pub(super) settings: Settings,
     pub(super) recorder: SharedRecorder,
+}
+
+impl HintContext {
+    /// Why a pod must wait for one of its claims.
+    pub(super) fn missing_claim(&self, pod: &wire::Pod) -> Option<String> {
+        if pod.spec.resource_claims.is_empty()
+            || self
+                .without_claims
+                .contains(pod.spec.scheduler_name_or_default())
+        {
+            return None;
+        }
+        self.claims.problem(pod)
+    }
 }
 
 impl QueueingHints<ClusterEvent> for HintContext {
@@ -55,6 +74,9 @@ impl QueueingHints<ClusterEvent> for HintContext {
         let wire = self.pods.get(pod)?;
         if !wire.spec.scheduling_gates.is_empty() {
             return Some(PluginName::SchedulingGates);
+        }
+        if self.missing_claim(wire).is_some() {
+            return Some(PluginName::DynamicResources);
         }
         if group_of(wire).is_some_and(|group| !self.groups.may_begin(&group)) {
             return Some(PluginName::GangScheduling);

@@ -6,6 +6,7 @@ mod outcome;
 mod sequence;
 
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
+use crate::framework::waits_for_claims;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{Moved, Pool, Popped, QueueError, Settings};
 use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
@@ -224,7 +225,14 @@ fn queue(configuration: &Configuration) -> SchedulingQueue {
         .profiles
         .iter()
         .map(|profile| profile.scheduler_name.clone());
-    SchedulingQueue::new(settings, names, !configuration.extenders.is_empty())
+    let mut queue = SchedulingQueue::new(settings, names, !configuration.extenders.is_empty());
+    let without_claims = configuration
+        .profiles
+        .iter()
+        .filter(|profile| !waits_for_claims(profile))
+        .map(|profile| profile.scheduler_name.clone());
+    queue.ignore_claims(without_claims);
+    queue
 }
 
 struct Run {

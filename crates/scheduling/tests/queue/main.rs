@@ -5,6 +5,7 @@
     reason = "objects are written where they are used"
 )]
 
+mod claims;
 mod failures;
 mod fits;
 mod hints;

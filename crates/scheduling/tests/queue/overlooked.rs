@@ -156,12 +156,42 @@ fn volumes() {
 
 #[test]
 fn kube_scheduler_overlooks_events_for_device_claims() {
-    let spec = json!({ "resourceClaims": [{ "name": "card", "resourceClaimName": "own-card" }] });
-    let of = |owners: Value| json!({ "metadata": { "name": "own-card", "namespace": "default", "ownerReferences": owners } });
+    let claims = json!([{ "name": "card", "resourceClaimTemplateName": "t" }]);
+    let statuses = json!([{ "name": "card", "resourceClaimName": "own-card" }]);
+    let waiting_pod = with(
+        &pod("p", json!({ "resourceClaims": claims })),
+        "status",
+        json!({ "resourceClaimStatuses": statuses }),
+    );
     let owner =
         json!([{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": true }]);
-    let given = Change::ResourceClaim(delta(of(json!([])), of(owner)));
-    overlooked(PluginName::DynamicResources, &pod("p", spec), &given);
+    let of = |uid: &str, owners: &Value| {
+        json!({ "metadata": { "name": "own-card", "namespace": "default", "uid": uid,
+            "ownerReferences": owners } })
+    };
+    let unowned = of("1", &json!([]));
+    let leaving = with(
+        &of("1", &owner),
+        "metadata.deletionTimestamp",
+        json!("2026-01-01T00:00:00Z"),
+    );
+    // A claim gets its owner, and another claim has the name of one that was being deleted.
+    for (old, new) in [(unowned, of("1", &owner)), (leaving, of("2", &owner))] {
+        for (as_kube_scheduler, pool) in [(false, Pool::Active), (true, Pool::Gated)] {
+            let settings = Settings {
+                as_kube_scheduler,
+                ..Settings::default()
+            };
+            let names = ["default-scheduler".to_owned()];
+            let mut queue = SchedulingQueue::new(settings, names, false);
+            let now = Timestamp::UNIX_EPOCH;
+            queue.on(now, &Change::ResourceClaim(delta(Value::Null, old.clone())));
+            queue.on(now, &of_pods(Value::Null, waiting_pod.clone()));
+            assert_eq!(queue.queued_pod("p").unwrap().pool, Pool::Gated);
+            queue.on(now, &Change::ResourceClaim(delta(old.clone(), new.clone())));
+            assert_eq!(queue.queued_pod("p").unwrap().pool, pool, "{new}");
+        }
+    }
 }
 
 #[test]

@@ -116,6 +116,17 @@ impl Calls {
         self.sent(&what, request).await
     }
 
+    /// As [`Self::strategic_merge`]. Returns the object as it is afterwards.
+    pub(super) async fn strategic_merge_and_read(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, ApiError> {
+        let what = format!("writing {path}");
+        let request = at(Method::PATCH, path.to_owned(), STRATEGIC, body);
+        self.actions.request(&what, self.within, request).await
+    }
+
     async fn sent(
         &self,
         what: &str,

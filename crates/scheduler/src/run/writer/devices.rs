@@ -1,11 +1,11 @@
 //! `PreBind` and Unreserve of resource claims.
 //!
 //! A claim first gets the finalizer that prevents its deletion while it has devices. Then it gets the devices, and the pod that
-//! may use them. The resource version is a precondition of every write, so that devices of another pod are never overwritten.
+//! may use them. The resource version is a precondition of every status, so that devices of another pod are never overwritten.
 
 use super::PodRef;
 use super::calls::Calls;
-use super::retry::{read, write};
+use super::retry::{read, write, write_and_read};
 use crate::run::api_retry::{Failure, FailureKind};
 use evictd_placement::DeviceChoice;
 use evictd_pod::wire::{Allocation, Consumer};
@@ -20,14 +20,7 @@ const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 const CONFLICTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The next write to a claim.
-enum Next {
-    Nothing,
-    Metadata(Value),
-    Status(Value),
-}
-
-/// Allocates and reserves the devices of a pod.
+/// Allocates and reserves the devices of a pod, with two requests for each claim, as kube-scheduler does.
 pub(super) async fn pre_bind(
     calls: &Calls,
     pod: &PodRef,
@@ -36,29 +29,42 @@ pub(super) async fn pre_bind(
     for choice in devices {
         let path = path(&pod.namespace, &choice.claim);
         let mut conflicts = 0;
-        loop {
-            let written = match next(pod, choice, &read(calls, &path).await?)? {
-                Next::Nothing => break,
-                Next::Metadata(body) => write(calls, &path, &body).await,
-                Next::Status(body) => write(calls, &format!("{path}/status"), &body).await,
-            };
-            match written {
+        while let Some(body) = status_to_write(pod, choice, &present(calls, &path, choice).await?)?
+        {
+            match write(calls, &format!("{path}/status"), &body).await {
+                Ok(()) => break,
                 Err(failure) if failure.kind == FailureKind::Conflict && conflicts < CONFLICTS => {
-                    // Another client has changed the claim. It is read again.
+                    // Another client has changed the claim.
                     conflicts += 1;
                 }
-                other => other?,
+                Err(failure) => return Err(failure),
             }
         }
     }
     Ok(())
 }
 
+/// The claim as it is now. Before it gets devices it gets the finalizer, so that it cannot be deleted while they are in use. The
+/// answer to that write is the claim, which saves a read.
+async fn present(calls: &Calls, path: &str, choice: &DeviceChoice) -> Result<Value, Failure> {
+    if choice.allocation.is_none() {
+        return read(calls, path).await;
+    }
+    // A strategic merge adds to the finalizers of other clients.
+    let metadata = json!({ "uid": choice.uid, "finalizers": [FINALIZER] });
+    write_and_read(calls, path, &json!({ "metadata": metadata })).await
+}
+
 fn path(namespace: &str, claim: &str) -> String {
     format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{claim}")
 }
 
-fn next(pod: &PodRef, choice: &DeviceChoice, claim: &Value) -> Result<Next, Failure> {
+/// The status with which the pod has the devices of its claim. `None` if the claim has it.
+fn status_to_write(
+    pod: &PodRef,
+    choice: &DeviceChoice,
+    claim: &Value,
+) -> Result<Option<Value>, Failure> {
     let (metadata, status) = (&claim["metadata"], &claim["status"]);
     let name = format!("{}/{}", pod.namespace, choice.claim);
     let elsewhere = |what: &str| {
@@ -70,30 +76,18 @@ fn next(pod: &PodRef, choice: &DeviceChoice, claim: &Value) -> Result<Next, Fail
     if metadata["uid"] != *choice.uid || !metadata["deletionTimestamp"].is_null() {
         return elsewhere("deleted");
     }
-    let version = &metadata["resourceVersion"];
     let reserved = consumers(status);
     let is_reserved = reserved.iter().any(|consumer| *consumer.uid == *pod.uid);
     let is_allocated = !status["allocation"].is_null();
     let mut new = json!({});
     match &choice.allocation {
         // An earlier write whose answer was lost.
-        _ if is_allocated && is_reserved => return Ok(Next::Nothing),
+        _ if is_allocated && is_reserved => return Ok(None),
         // Another pod of the gang has written the same allocation.
         Some(allocation) if has_devices_of(status, allocation) => {}
         Some(_) if is_allocated => return elsewhere("allocated elsewhere"),
         None if !is_allocated => return elsewhere("deallocated elsewhere"),
-        Some(allocation) => {
-            let finalizers = metadata["finalizers"].as_array();
-            let mut finalizers = finalizers.cloned().unwrap_or_default();
-            if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-                // First, so that the claim cannot be deleted while its devices are in use.
-                finalizers.push(FINALIZER.into());
-                return Ok(Next::Metadata(json!({
-                    "metadata": { "resourceVersion": version, "finalizers": finalizers },
-                })));
-            }
-            new["allocation"] = json!(allocation);
-        }
+        Some(allocation) => new["allocation"] = json!(allocation),
         None => {}
     }
     let mut reserved = json!(reserved);
@@ -101,7 +95,7 @@ fn next(pod: &PodRef, choice: &DeviceChoice, claim: &Value) -> Result<Next, Fail
         reserved.push(json!({ "resource": "pods", "name": pod.name, "uid": *pod.uid }));
     }
     new["reservedFor"] = reserved;
-    Ok(Next::Status(status_of(version, &new)))
+    Ok(Some(status_of(&metadata["resourceVersion"], &new)))
 }
 
 /// Whether a claim of this status has these devices.

@@ -27,6 +27,21 @@ pub(super) async fn write(calls: &Calls, path: &str, body: &Value) -> Result<(),
     }
 }
 
+/// Sends a strategic merge patch, and returns the object as it is afterwards.
+pub(super) async fn write_and_read(
+    calls: &Calls,
+    path: &str,
+    body: &Value,
+) -> Result<Value, Failure> {
+    let mut retry = ApiRetry::default();
+    loop {
+        match calls.strategic_merge_and_read(path, body).await {
+            Ok(found) => return Ok(found),
+            Err(error) => retry.after(&error).await?,
+        }
+    }
+}
+
 /// Repeats a call until the server has answered. Logs the answer, unless the call has succeeded or the object was deleted.
 pub(super) async fn until_answered<F>(path: &str, call: impl Fn() -> F)
 where
