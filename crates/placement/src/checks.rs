@@ -1,6 +1,7 @@
 //! Runs all filters of one pod on one node after the other. A trial runs them as if some pods had left the node.
 
 use crate::cluster::Cluster;
+use crate::cost::{CHANGE, CHECK};
 use crate::filter::{self, Filter, Here, Rejection};
 use crate::id::NodeId;
 use crate::interrupt::INTERRUPTED;
@@ -29,6 +30,10 @@ pub struct Checks<'c> {
     rejecting: usize,
     /// How many results remain until the next look at the interrupt.
     until_look: u8,
+    /// How much the changing filters compare for each pod that is removed or put back, and each time that they are asked.
+    comparisons: usize,
+    /// The steps of trials that are not charged yet.
+    steps: usize,
 }
 
 impl<'c> Checks<'c> {
@@ -72,9 +77,15 @@ impl<'c> Checks<'c> {
                 nominated.entry(id).or_default().push(other);
             }
         }
+        let template = cluster.template(pod);
+        let comparisons = changing.len()
+            + template.affinity.len()
+            + template.anti_affinity.len()
+            + template.spread.len();
         Self {
             cluster,
             pod,
+            comparisons,
             changing,
             stateful,
             filters,
@@ -82,7 +93,14 @@ impl<'c> Checks<'c> {
             away: Vec::new(),
             rejecting: 0,
             until_look: 0,
+            steps: 0,
         }
+    }
+
+    /// Counts work for the pod besides its filters.
+    pub fn count_steps(&mut self, steps: usize) {
+        let steps = self.steps.saturating_add(steps);
+        self.steps = self.cluster.interrupt().charge_steps(steps);
     }
 
     /// The cluster of the nodes.
@@ -198,6 +216,7 @@ impl<'c> Trial<'_, 'c> {
     }
 
     fn change(&mut self, pod: &Pod, times: i64) {
+        self.checks.count_steps(CHANGE * self.checks.comparisons);
         self.each_changing(|filter, here| filter.change(here, pod, times));
     }
 
@@ -231,6 +250,9 @@ impl<'c> Trial<'_, 'c> {
 
     /// Runs the filters that depend on pods. The other filters cannot change after [`Trial::fits`] succeeded once.
     pub fn still_fits(&mut self) -> bool {
+        let visits = self.checks.nominated.get(&self.here.id).map_or(0, Vec::len);
+        let steps = CHECK * self.checks.comparisons * (1 + visits);
+        self.checks.count_steps(steps);
         if self.checks.is_over() {
             return false;
         }

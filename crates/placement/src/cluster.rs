@@ -23,6 +23,7 @@ use crate::labels::Labels;
 use crate::name_ranks::NameRanks;
 use crate::node::{Node, Taint};
 use crate::pod::Pod;
+use crate::pod_terms::KnownTerm;
 use crate::pressure::Pressure;
 use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, Scored, amount, scalars};
 use crate::selector::Selector;
@@ -356,6 +357,27 @@ impl Cluster {
         self.topologies.add(key, labels);
     }
 
+    /// The groups of a namespace, by index.
+    pub(crate) fn groups_of_namespace(&self, namespace: Symbol) -> impl Iterator<Item = usize> {
+        self.groups.of_namespace(namespace)
+    }
+
+    /// The terms of pods that can select a pod; they need not match.
+    pub(crate) fn terms_about<'t>(
+        &'t self,
+        pod: &Pod,
+    ) -> impl Iterator<Item = &'t KnownTerm> + use<'t> {
+        let namespace = self.template(pod).namespace;
+        let only_name;
+        let labels = if let Some(labels) = self.namespaces.get(&namespace) {
+            labels
+        } else {
+            only_name = Labels::one(self.namespace_name, namespace);
+            &only_name
+        };
+        self.groups.terms_about(namespace, labels, pod.labels())
+    }
+
     /// Nodes with pods of a group, and how many.
     pub(crate) fn nodes_of(&self, group: usize) -> impl Iterator<Item = (NodeId, Counts)> {
         self.groups.nodes(group)
@@ -444,7 +466,7 @@ impl Cluster {
 
     /// All groups, by [`crate::GroupId::index`]. Free entries have no labels and no terms.
     pub fn groups(&self) -> &[Group] {
-        self.groups.table.items()
+        self.groups.items()
     }
 
     /// A list of scalar resources, sorted by symbol.

@@ -3,11 +3,13 @@
 
 use crate::id::NodeId;
 use crate::labels::Labels;
+use crate::pod_terms::{KnownTerm, PodTerms, TermsOf};
 use crate::selector::Selector;
 use crate::symbol::{Symbol, Symbols};
 use crate::table::Table;
 use crate::template::{PodTerm, Template};
 use hashbrown::HashMap;
+use std::collections::BTreeSet;
 
 /// A group's index in [`crate::Cluster::groups`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -37,6 +39,16 @@ pub struct Group {
     pub preferred: Box<[(i64, PodTerm)]>,
 }
 
+impl Group {
+    fn terms(&self) -> TermsOf<'_> {
+        TermsOf {
+            anti_affinity: &self.anti_affinity,
+            affinity: &self.affinity,
+            preferred: &self.preferred,
+        }
+    }
+}
+
 /// How many pods of a group are on a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -47,7 +59,10 @@ pub(crate) struct Counts {
 /// All groups, and how many compiled selectors name each key.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    pub(crate) table: Table<Group>,
+    table: Table<Group>,
+    /// The groups of each namespace.
+    namespaces: HashMap<Symbol, BTreeSet<u32>>,
+    terms: PodTerms,
     /// For each group, its pods per node.
     nodes: Vec<HashMap<NodeId, Counts>>,
     keys: HashMap<Symbol, usize>,
@@ -70,7 +85,56 @@ impl Groups {
             affinity: template.affinity.clone(),
             preferred: template.preferred.clone(),
         };
-        GroupId(self.table.intern(symbols, group))
+        let before = self.table.count();
+        let index = self.table.intern(symbols, group);
+        if self.table.count() != before {
+            let group = &self.table.items()[index as usize];
+            let groups = self.namespaces.entry(group.namespace).or_default();
+            groups.insert(index);
+            self.terms.add(index, group.terms());
+        }
+        GroupId(index)
+    }
+
+    /// Releases a reference that [`Groups::of`] added.
+    pub(crate) fn release(&mut self, symbols: &mut Symbols, id: GroupId) {
+        if self.table.is_last(id.0) {
+            let group = &self.table.items()[id.index()];
+            if let Some(groups) = self.namespaces.get_mut(&group.namespace) {
+                groups.remove(&id.0);
+                if groups.is_empty() {
+                    self.namespaces.remove(&group.namespace);
+                }
+            }
+            self.terms.remove(id.0, group.terms());
+        }
+        self.table.release(symbols, id.0);
+    }
+
+    /// All groups by index; a free entry is the default group.
+    pub(crate) fn items(&self) -> &[Group] {
+        self.table.items()
+    }
+
+    /// How many groups have pods.
+    pub(crate) fn count_used(&self) -> usize {
+        self.table.count()
+    }
+
+    /// The groups of a namespace, by index.
+    pub(crate) fn of_namespace(&self, namespace: Symbol) -> impl Iterator<Item = usize> {
+        let groups = self.namespaces.get(&namespace);
+        groups.into_iter().flatten().map(|index| *index as usize)
+    }
+
+    /// The terms of pods that can select a pod of this namespace with these labels; they need not match.
+    pub(crate) fn terms_about<'t>(
+        &'t self,
+        namespace: Symbol,
+        namespace_labels: &Labels,
+        labels: &Labels,
+    ) -> impl Iterator<Item = &'t KnownTerm> + use<'t> {
+        self.terms.about(namespace, namespace_labels, labels)
     }
 
     /// The pod's labels that some selector names.

@@ -21,10 +21,17 @@ pub struct Interrupt {
     /// The units of cost that the attempt may take.
     most: u64,
     spent: AtomicU64,
+    /// Whether work that is no search for devices is only counted.
+    works_freely: bool,
+    /// The units of such work.
+    worked: AtomicU64,
     exceeded: AtomicBool,
     /// The units that searches for devices may still take during a session, for each namespace that has begun one.
     shares: Option<Mutex<HashMap<Symbol, u64>>>,
 }
+
+/// Comparing this many values takes about as long as one unit.
+pub(crate) const STEPS_OF_UNIT: usize = 512;
 
 /// The units that searches for devices of one namespace may take during a session.
 const SHARE: u64 = 1 << 18;
@@ -44,11 +51,14 @@ impl Interrupt {
         self.ask = Some(Box::new(ask));
     }
 
-    /// Starts an attempt that may take so many units of cost.
-    pub fn begin(&mut self, most: u64) {
+    /// Starts an attempt that may take so many units of cost. If it `works_freely`, only searches for devices are limited:
+    /// however large the cluster is, a pod that the API server accepts is tried.
+    pub fn begin(&mut self, most: u64, works_freely: bool) {
         self.armed = true;
         self.most = most;
+        self.works_freely = works_freely;
         *self.spent.get_mut() = 0;
+        *self.worked.get_mut() = 0;
         *self.exceeded.get_mut() = false;
         *self.raised.get_mut() = false;
     }
@@ -56,7 +66,7 @@ impl Interrupt {
     /// Starts a session, in which pods of many namespaces are placed. It is not interrupted. Searches for devices of a
     /// namespace that has used its share only use cached results, and go on in the next session.
     pub fn begin_session(&mut self) {
-        self.begin(u64::MAX);
+        self.begin(u64::MAX, true);
         self.armed = false;
         self.shares = Some(Mutex::default());
     }
@@ -68,13 +78,9 @@ impl Interrupt {
         *self.exceeded.get_mut() = false;
         Ended {
             interrupted: std::mem::take(self.raised.get_mut()),
-            cost: std::mem::take(self.spent.get_mut()),
+            cost: std::mem::take(self.spent.get_mut())
+                .saturating_add(std::mem::take(self.worked.get_mut())),
         }
-    }
-
-    /// Lets the attempt take more units than it was started with.
-    pub const fn extend(&mut self, units: u64) {
-        self.most = self.most.saturating_add(units);
     }
 
     /// Counts units of cost. Beyond the limit the attempt is interrupted, so that this depends on the sum alone and not on
@@ -85,6 +91,25 @@ impl Interrupt {
             self.exceeded.store(true, Ordering::Relaxed);
             self.raised.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Counts units of work that is no search for devices.
+    pub fn charge_work(&self, units: u64) {
+        if self.works_freely {
+            self.worked.fetch_add(units, Ordering::Relaxed);
+        } else {
+            self.charge(units);
+        }
+    }
+
+    /// Counts the whole units of so many steps of work. A step takes about as long as comparing two values. Returns the steps
+    /// that are left.
+    pub fn charge_steps(&self, steps: usize) -> usize {
+        let units = steps / STEPS_OF_UNIT;
+        if units > 0 {
+            self.charge_work(u64::try_from(units).unwrap_or(u64::MAX));
+        }
+        steps % STEPS_OF_UNIT
     }
 
     /// How many units a search for devices of this namespace may take.

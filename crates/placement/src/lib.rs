@@ -68,6 +68,7 @@ mod node;
 mod plugin;
 pub mod plugins;
 mod pod;
+mod pod_terms;
 mod pressure;
 mod resources;
 mod score;

@@ -21,6 +21,24 @@ impl selector::Labels<Symbol> for Known<'_> {
     }
 }
 
+/// The labels of an object without any.
+struct WithoutLabels;
+
+impl selector::Labels<Symbol> for WithoutLabels {
+    fn value(&self, _: Symbol) -> Option<Symbol> {
+        None
+    }
+
+    fn number(&self, _: Symbol) -> Option<i64> {
+        None
+    }
+}
+
+/// Whether only an object that has the label can meet a requirement.
+pub(crate) fn needs_label(requirement: &Requirement) -> bool {
+    !requirement.matches(&WithoutLabels)
+}
+
 /// A label selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Selector {

@@ -68,6 +68,11 @@ impl<T: Hash + Eq + Default> Table<T> {
         index
     }
 
+    /// Whether the next release frees the value.
+    pub(crate) fn is_last(&self, index: u32) -> bool {
+        self.uses[index as usize].references == 1
+    }
+
     /// Releases a reference; the last one frees the value.
     pub(crate) fn release(&mut self, symbols: &mut Symbols, index: u32) {
         let slot = &mut self.uses[index as usize];

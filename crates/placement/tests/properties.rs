@@ -20,6 +20,8 @@ fn selector() -> impl Strategy<Value = Selector> {
         1 => Just(Selector::Everything),
         4 => select(&APPS[..]).prop_map(Selector::Is),
         1 => select(&APPS[..]).prop_map(Selector::IsNot),
+        1 => select(vec![["web", "db"], ["db", "none"]]).prop_map(Selector::OneOf),
+        1 => select(vec![Selector::Present, Selector::Missing]),
     ]
 }
 
@@ -29,6 +31,8 @@ fn term() -> impl Strategy<Value = Term> {
         5 => Just(Selector::Absent),
         1 => Just(Selector::Everything),
         2 => select(&NAMESPACES[..]).prop_map(Selector::Is),
+        1 => select(vec![["blue", "red"], ["lost", "none"]]).prop_map(Selector::OneOf),
+        1 => select(vec![Selector::Present, Selector::Missing]),
     ];
     (selector(), namespaces, chosen, select(&KEYS[..])).prop_map(
         |(selector, namespaces, namespace_selector, key)| Term {

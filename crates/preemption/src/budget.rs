@@ -1,9 +1,9 @@
 //! `PodDisruptionBudgets` limit how many pods of a workload may be evicted at once.
 
 use crate::compat::Compat;
-use evictd_placement::{Cluster, Group, Pod, PodSelector, SelectorError};
+use evictd_placement::{Cluster, Group, Pod, PodSelector, SelectorError, Symbol};
 use evictd_pod::wire;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Whether a plan may break a budget.
@@ -88,40 +88,60 @@ pub fn breaking<'p>(
     pods: impl Iterator<Item = &'p Pod>,
 ) -> Vec<bool> {
     let mut usage = BudgetUsage::new(cluster, budgets, true);
-    pods.map(|pod| usage.count(pod)).collect()
+    let breaking = pods.map(|pod| usage.count(pod)).collect();
+    cluster.interrupt().charge_steps(usage.take_steps());
+    breaking
 }
+
+/// The steps to compare a budget with a group of pods, or to count a victim.
+const STEPS_OF_BUDGET: usize = 8;
 
 /// Tracks how much of every budget the victims of one node use.
 pub(crate) struct BudgetUsage<'b> {
+    cluster: &'b Cluster,
     budgets: &'b [Budget],
-    /// Start of each group's range in `covering`, plus the end of the last range.
-    starts: Vec<u32>,
+    /// The budgets of each namespace, by index.
+    namespaces: HashMap<Symbol, Vec<u32>>,
+    /// For each group whose pods were counted, its range in `covering`.
+    ranges: Vec<Option<(u32, u32)>>,
     covering: Vec<u32>,
     honours_disrupted: bool,
     left: Vec<i32>,
     /// Budgets whose `left` differs from `allowed`; `reset` restores only these.
     touched: Vec<u32>,
+    /// The work since it was last taken: budgets that were compared with groups of pods, or counted.
+    steps: usize,
 }
 
 impl<'b> BudgetUsage<'b> {
-    /// Matches every budget with every group once, so that counting a pod needs no selector.
-    pub(crate) fn new(cluster: &Cluster, budgets: &'b [Budget], honours_disrupted: bool) -> Self {
-        let mut starts = Vec::with_capacity(cluster.groups().len() + 1);
-        let mut covering = Vec::new();
-        for group in cluster.groups() {
-            starts.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
-            let covers = |(_, budget): &(u32, &Budget)| budget.covers(cluster, group);
-            covering.extend((0..).zip(budgets).filter(covers).map(|(index, _)| index));
+    /// A budget is compared with a group of pods when the first of them is counted. So the budgets and pods of namespaces
+    /// without victims cost nothing.
+    pub(crate) fn new(
+        cluster: &'b Cluster,
+        budgets: &'b [Budget],
+        honours_disrupted: bool,
+    ) -> Self {
+        let mut namespaces: HashMap<Symbol, Vec<u32>> = HashMap::new();
+        for (index, budget) in (0..).zip(budgets) {
+            let of_namespace = namespaces.entry(budget.pods.namespace).or_default();
+            of_namespace.push(index);
         }
-        starts.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
         Self {
+            cluster,
             left: budgets.iter().map(|budget| budget.allowed).collect(),
             budgets,
-            starts,
-            covering,
+            namespaces,
+            ranges: vec![None; cluster.groups().len()],
+            covering: Vec::new(),
             honours_disrupted,
             touched: Vec::new(),
+            steps: budgets.len(),
         }
+    }
+
+    /// The steps of the work since the last call.
+    pub(crate) const fn take_steps(&mut self) -> usize {
+        std::mem::replace(&mut self.steps, 0)
     }
 
     /// Restores all budgets for the next node.
@@ -132,9 +152,29 @@ impl<'b> BudgetUsage<'b> {
     }
 
     /// The pod's range in `covering`.
-    fn range(&self, pod: &Pod) -> Range<usize> {
+    fn range(&mut self, pod: &Pod) -> Range<usize> {
         let group = pod.group.index();
-        self.starts[group] as usize..self.starts[group + 1] as usize
+        let (start, end) = match self.ranges[group] {
+            Some(range) => range,
+            None => self.match_group(group),
+        };
+        start as usize..end as usize
+    }
+
+    /// Matches the budgets with a group, so that counting its other pods needs no selector.
+    #[cold]
+    fn match_group(&mut self, index: usize) -> (u32, u32) {
+        let group = &self.cluster.groups()[index];
+        let budgets = self.namespaces.get(&group.namespace);
+        let budgets = budgets.map_or(&[][..], Vec::as_slice);
+        self.steps += STEPS_OF_BUDGET * budgets.len();
+        let end = |covering: &Vec<u32>| u32::try_from(covering.len()).unwrap_or(u32::MAX);
+        let start = end(&self.covering);
+        let covers = |budget: &&u32| self.budgets[**budget as usize].covers(self.cluster, group);
+        self.covering.extend(budgets.iter().filter(covers));
+        let range = (start, end(&self.covering));
+        self.ranges[index] = Some(range);
+        range
     }
 
     /// Whether the budget's status already counts this pod as disrupted.
@@ -142,19 +182,13 @@ impl<'b> BudgetUsage<'b> {
         self.honours_disrupted && self.budgets[budget].disrupted.contains(pod.name())
     }
 
-    /// The budgets that a pod counts against.
-    fn covering(&self, pod: &Pod) -> impl Iterator<Item = usize> {
-        self.covering[self.range(pod)]
-            .iter()
-            .map(|index| *index as usize)
-            .filter(|index| !self.is_disrupted(*index, pod))
-    }
-
     /// Counts a pod as evicted. Returns whether that violates a budget.
     #[inline]
     pub(crate) fn count(&mut self, pod: &Pod) -> bool {
         let mut broken = false;
-        for at in self.range(pod) {
+        let range = self.range(pod);
+        self.steps += STEPS_OF_BUDGET * (1 + range.len());
+        for at in range {
             let index = self.covering[at] as usize;
             if !self.is_disrupted(index, pod) {
                 self.left[index] = self.left[index].saturating_sub(1);
@@ -166,7 +200,56 @@ impl<'b> BudgetUsage<'b> {
     }
 
     /// Whether a pod could be evicted without violating a budget, after those counted.
-    pub(crate) fn allows(&self, pod: &Pod) -> bool {
-        self.covering(pod).all(|index| self.left[index] > 0)
+    pub(crate) fn allows(&mut self, pod: &Pod) -> bool {
+        let range = self.range(pod);
+        let mut covering = self.covering[range].iter().map(|index| *index as usize);
+        covering.all(|index| self.is_disrupted(index, pod) || self.left[index] > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    #[test]
+    fn budgets_are_compared_with_groups_that_have_victims_and_others_cost_nothing() {
+        let mut cluster = Cluster::new();
+        let node = json!({"metadata": {"name": "one"}});
+        cluster.add_node(&from_value(node).unwrap());
+        let mut add = |namespace: &str, name: &str| {
+            let pod = json!({
+                "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+                "spec": {"nodeName": "one"},
+            });
+            cluster.add_pod(from_value(pod).unwrap()).unwrap();
+        };
+        for number in 0..100 {
+            add("mallory", &format!("m-{number}"));
+        }
+        add("shop", "web");
+        let mut budget = |namespace: &str, name: &str, app: &str| {
+            let budget = json!({
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"selector": {"matchLabels": {"app": app}}},
+            });
+            Budget::new(&mut cluster, &from_value(budget).unwrap()).unwrap()
+        };
+        let mut budgets: Vec<Budget> = (0..100)
+            .map(|number| budget("mallory", &format!("b-{number}"), &format!("m-{number}")))
+            .collect();
+        budgets.push(budget("shop", "all", "web"));
+        let mut usage = BudgetUsage::new(&cluster, &budgets, true);
+        let of = |name: &str| {
+            let pods = &cluster.node(cluster.find_node("one").unwrap()).pods;
+            pods.iter().find(|pod| pod.name() == name).unwrap()
+        };
+        assert!(usage.count(of("web")));
+        usage.reset();
+        assert!(usage.count(of("web")));
+        // Each budget is listed, one is compared, and it is counted twice.
+        assert_eq!(usage.take_steps(), budgets.len() + 5 * STEPS_OF_BUDGET);
+        assert!(usage.count(of("m-7")));
+        assert_eq!(usage.take_steps(), (100 + 2) * STEPS_OF_BUDGET);
     }
 }

@@ -125,6 +125,9 @@ fn ineligible(
     lower.iter().any(ending).then_some(Ineligible::Terminating)
 }
 
+/// The steps of the filters of one node, as far as no victim is counted.
+const STEPS_OF_NODE: usize = 256;
+
 /// Tries the nodes where preemption may help.
 fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], options: Options) {
     let (cluster, preemptor) = (checks.cluster(), checks.pod());
@@ -136,22 +139,30 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
     let mut potential: Vec<NodeId> = plan.potential(cluster).collect();
     let wanted = rotate(&mut potential, nodes, compat);
     let mut usage = BudgetUsage::new(cluster, budgets, compat > Compat::V1_18);
+    checks.count_steps(usage.take_steps());
     let mut scratch = Scratch::default();
     let mut without_violation = false;
     for id in potential {
         if plan.candidates.len() >= wanted && without_violation {
             break;
         }
+        // The caller discards the plan of an interrupted attempt.
+        if cluster.interrupt().is_raised() {
+            break;
+        }
         plan.tried += 1;
+        checks.count_steps(STEPS_OF_NODE);
         let trial = checks.on(id);
-        match select(
+        let end = select(
             trial,
             preemptor,
             &mut usage,
             (compat, policy),
             &mut scratch,
             None,
-        ) {
+        );
+        checks.count_steps(usage.take_steps());
+        match end {
             Ok(violations) => {
                 without_violation |= violations == 0;
                 plan.add(id, violations, &scratch.victims);

@@ -31,6 +31,8 @@ pub struct ScheduleResult {
 #[derive(Default)]
 pub struct SchedulingAlgorithm {
     cache: Option<EquivalenceCache>,
+    /// How many nodes were evaluated since the number was last taken.
+    evaluated: usize,
 }
 
 /// The result of a pod that fits on no node and for which no pod is evicted.
@@ -84,6 +86,11 @@ impl SchedulingAlgorithm {
         }
     }
 
+    /// How many nodes were evaluated since the last call.
+    pub(crate) const fn take_evaluated(&mut self) -> usize {
+        std::mem::replace(&mut self.evaluated, 0)
+    }
+
     /// Another preemption may evict pods that the last one could not.
     pub(crate) fn forget_unschedulable(&mut self) {
         if let Some(cache) = &mut self.cache {
@@ -104,10 +111,13 @@ impl SchedulingAlgorithm {
             .filter(|cache| cache.holds_for(framework, cluster, pod));
         self.cache = match known {
             Some(mut cache) => {
-                cache.update(framework, cluster, pod);
+                self.evaluated += cache.update(framework, cluster, pod);
                 Some(cache)
             }
-            None => EquivalenceCache::new(framework, cluster, pod),
+            None => {
+                self.evaluated += cluster.nodes().len();
+                EquivalenceCache::new(framework, cluster, pod)
+            }
         };
         let Some(cache) = &mut self.cache else {
             return schedule_uncached(framework, cluster, pod, allowed);

@@ -7,7 +7,7 @@ mod scenario;
 use evictd_placement::{Checks, Cluster};
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Outcome, USUAL_COST};
-use scenario::{Scenario, added, node, pod};
+use scenario::{Object, Scenario, added, node, pod, pod_group};
 use serde_json::{Value, json};
 
 /// The most that one evaluation of a selector costs.
@@ -271,4 +271,90 @@ fn a_pod_with_more_terms_than_can_be_kept_is_refused_with_the_reason() {
         Vec::<String>::new()
     );
     assert_eq!(scene.0.scheduler.cluster().sizes().pods, 2);
+}
+
+/// Required anti-affinity of this many terms, each with this many values, to pods of the pod's own namespace or of all.
+fn long_anti_affinity(terms: usize, values: usize, all_namespaces: bool) -> Value {
+    let values: Vec<String> = (0..values).map(|value| format!("v-{value}")).collect();
+    let terms = (0..terms).map(|index| {
+        let selector =
+            json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": values }] });
+        let mut term = json!({ "topologyKey": format!("key-{index}"), "labelSelector": selector });
+        if all_namespaces {
+            term["namespaceSelector"] = json!({});
+        }
+        term
+    });
+    json!({ "affinity": { "podAntiAffinity":
+        { "requiredDuringSchedulingIgnoredDuringExecution": terms.collect::<Vec<_>>() } } })
+}
+
+/// Twenty full nodes, and pods of one namespace that need room on one of them. Their preemption is costly.
+fn preempting(group: Option<Object>, pods: impl Iterator<Item = Object>) -> Scene {
+    let mut scene = Scene::new(20);
+    if let Some(group) = group {
+        scene.0.group(group);
+    }
+    for index in 0..20 * 60 {
+        let low = pod(&format!("low-{index:04}")).namespace("shop").cpu("1");
+        scene.0.pod(low.on(&format!("node-{:03}", index % 20)));
+    }
+    for pod in pods {
+        let high = pod.namespace("mallory").cpu("32").priority(10);
+        scene.0.pod(high.spec(long_anti_affinity(250, 1, false)));
+    }
+    for number in 0..20 {
+        let name = format!("shop-{number}");
+        scene
+            .0
+            .pod(pod(&name).namespace("shop").cpu("10m").priority(10));
+    }
+    scene
+}
+
+/// Others are placed before the preemption, and it is done then.
+fn preempts_in_its_turn(mut scene: Scene) {
+    let (cost, others) = scene.until_placed("shop", 20);
+    assert_eq!(others, 0);
+    assert!(cost > USUAL_COST, "{cost} units: no preemption was begun");
+    assert!(cost < 2 * USUAL_COST, "{cost}");
+    // In its turn such a pod preempts, however much that costs.
+    match scene.0.attempt().unwrap().outcome {
+        Outcome::Unschedulable(rejected) => assert!(rejected.nominated.is_some()),
+        other => panic!("{other:?}"),
+    }
+    assert!(scene.0.scheduler.take_cost() > USUAL_COST);
+}
+
+#[test]
+fn pods_that_preempt_expensively_take_turns_as_well() {
+    let pods = (0..5).map(|number| pod(&format!("mallory-{number}")));
+    preempts_in_its_turn(preempting(None, pods));
+}
+
+#[test]
+fn a_gang_that_preempts_expensively_takes_turns_as_well() {
+    let members = (0..3).map(|number| pod(&format!("mallory-{number}")).member_of("gang"));
+    let group = pod_group("gang", 3).namespace("mallory");
+    let group = group.set("/spec/priority", 10);
+    preempts_in_its_turn(preempting(Some(group), members));
+}
+
+#[test]
+fn terms_cost_what_they_are_compared_with_and_pods_of_other_namespaces_only_if_they_are_meant() {
+    let mut scene = Scene::new(2);
+    for index in 0..500 {
+        let other = pod(&format!("other-{index}")).namespace("mallory");
+        scene
+            .0
+            .pod(other.label("app", &format!("{index}")).on("node-000"));
+    }
+    scene.pod("shop", "shop-0", long_anti_affinity(250, 200, false));
+    let (cost, _) = scene.until_placed("shop", 1);
+    assert!(cost < USUAL_COST / 10, "{cost}");
+    scene.pod("shop", "shop-1", long_anti_affinity(250, 200, true));
+    let (_, outcome, cost) = scene.attempt().unwrap();
+    assert_eq!(outcome, "put off");
+    assert!(cost > USUAL_COST && cost < 2 * USUAL_COST, "{cost}");
+    assert_eq!(scene.attempt().unwrap().1, "placed");
 }

@@ -180,19 +180,19 @@ impl Cluster {
 
     /// Adds a pod to the group of pods that count alike.
     pub(super) fn join_group(&mut self, pod: &mut Pod) {
-        let before = self.groups.table.count();
+        let before = self.groups.count_used();
         let template = &self.templates.items()[pod.template.index()];
         pod.group = self.groups.of(&mut self.symbols, template, pod.labels());
-        if self.groups.table.count() != before {
+        if self.groups.count_used() != before {
             self.changes.all();
         }
     }
 
     /// Releases a pod that has a group.
     pub(super) fn release_kept(&mut self, pod: Pod) {
-        let before = self.groups.table.count();
-        self.groups.table.release(&mut self.symbols, pod.group.0);
-        if self.groups.table.count() != before {
+        let before = self.groups.count_used();
+        self.groups.release(&mut self.symbols, pod.group);
+        if self.groups.count_used() != before {
             self.changes.all();
         }
         self.release(pod);
@@ -222,7 +222,7 @@ impl Cluster {
                 node.inspect(|node| groups.count(pod.counted(), *node, -1));
                 let new = groups.of(symbols, template, pod.labels());
                 let old = std::mem::replace(&mut pod.group, new);
-                groups.table.release(symbols, old.0);
+                groups.release(symbols, old);
                 node.inspect(|node| groups.count(pod.counted(), *node, 1));
             }
         }
@@ -462,11 +462,11 @@ impl Cluster {
 
     /// Removes a pod from its group.
     pub(super) fn leave_group(&mut self, pod: &mut Pod) {
-        let before = self.groups.table.count();
+        let before = self.groups.count_used();
         // The default group holds no reference, so a second release of the pod frees nothing twice.
         let group = std::mem::take(&mut pod.group);
-        self.groups.table.release(&mut self.symbols, group.0);
-        if self.groups.table.count() != before {
+        self.groups.release(&mut self.symbols, group);
+        if self.groups.count_used() != before {
             self.changes.all();
         }
     }

@@ -3,12 +3,13 @@
 
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
-use crate::group::Group;
+use crate::cost::{Meter, of_term};
 use crate::id::NodeId;
 use crate::labels::Labels;
 use crate::pod::Pod;
+use crate::pod_terms::KnownTerm;
 use crate::symbol::Symbol;
-use crate::template::PodTerm;
+use crate::template::{PodTerm, Template};
 use crate::topology::TopologyDomains;
 use std::sync::Arc;
 
@@ -62,15 +63,17 @@ struct InterPodAffinity {
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let template = cluster.template(pod);
-    let columns = columns(cluster, pod);
+    let existing = existing_terms(cluster, pod);
+    let columns = columns(template, &existing);
     if columns.is_empty() {
         return None;
     }
-    let rows = cluster.groups().iter();
-    let counts = rows.flat_map(|other| {
-        let columns = columns.iter();
-        columns.map(|(rule, key)| counts(cluster, *rule, *key, pod, other))
-    });
+    let counted = counted(cluster, template, &columns, &existing);
+    let width = columns.len();
+    let mut counts = vec![false; cluster.groups().len() * width];
+    for (group, column) in &counted {
+        counts[group * width + column] = true;
+    }
     let tallies = columns.iter().map(|(rule, key)| {
         let topology = cluster.topology(*key);
         Tally {
@@ -83,7 +86,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         }
     });
     let mut filter = InterPodAffinity {
-        counts: counts.collect(),
+        counts: counts.into(),
         tallies: tallies.collect(),
         selects_itself: all_select(
             cluster,
@@ -92,47 +95,143 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             pod.labels(),
         ),
     };
-    filter.count(cluster);
+    filter.count(cluster, &counted);
     // As in kube-scheduler, nominated pods do not count if no existing pod matches any term.
     let mut tallies = filter.tallies.iter();
     let any = tallies.any(|tally| tally.rule != Rule::ExistingAntiAffinity || tally.all > 0);
     any.then(|| Box::new(filter) as _)
 }
 
+/// A required anti-affinity term of existing pods that selects the pod.
+struct ExistingTerm {
+    /// The group of the pods that have it.
+    group: usize,
+    /// Its position among the terms of the group.
+    position: usize,
+    topology_key: Symbol,
+}
+
+/// The anti-affinity of existing pods against the pod, in the order of the groups and their terms.
+fn existing_terms(cluster: &Cluster, pod: &Pod) -> Vec<ExistingTerm> {
+    let mut existing = Vec::new();
+    for known in terms_selecting(cluster, pod) {
+        for (group, uses) in &known.uses {
+            existing.extend(uses.anti_affinity.map(|position| ExistingTerm {
+                group: *group as usize,
+                position,
+                topology_key: known.term.topology_key,
+            }));
+        }
+    }
+    existing.sort_unstable_by_key(|term| (term.group, term.position));
+    existing
+}
+
+/// The terms of existing pods that select the pod.
+pub(crate) fn terms_selecting<'c>(
+    cluster: &'c Cluster,
+    pod: &Pod,
+) -> impl Iterator<Item = &'c KnownTerm> {
+    let namespace = cluster.template(pod).namespace;
+    let labels = pod.labels();
+    let known = cluster.terms_about(pod);
+    #[cfg(test)]
+    let known = known.inspect(|_| super::tests::visit_term());
+    known.filter(move |known| selects(cluster, &known.term, namespace, labels))
+}
+
 /// Every rule and label with pods to count.
-fn columns(cluster: &Cluster, pod: &Pod) -> Vec<(Rule, Symbol)> {
-    let template = cluster.template(pod);
-    let affinity = template.affinity.iter().map(|term| (Rule::Affinity, term));
-    let away = template
-        .anti_affinity
-        .iter()
-        .map(|term| (Rule::AntiAffinity, term));
-    let others = cluster.groups().iter();
-    let others = others.flat_map(|other| &other.anti_affinity);
-    let existing_anti_affinity = others
-        .filter(|term| selects(cluster, term, template.namespace, pod.labels()))
-        .map(|term| (Rule::ExistingAntiAffinity, term));
+fn columns(template: &Template, existing: &[ExistingTerm]) -> Vec<(Rule, Symbol)> {
+    let keys = |terms: &[PodTerm]| -> Vec<Symbol> {
+        let keys = terms.iter().map(|term| term.topology_key);
+        keys.collect()
+    };
+    let existing: Vec<Symbol> = existing.iter().map(|term| term.topology_key).collect();
     let mut columns = Vec::new();
-    for (rule, term) in affinity.chain(away).chain(existing_anti_affinity) {
-        let column = (rule, term.topology_key);
-        if !columns.contains(&column) {
-            columns.push(column);
+    for (rule, keys) in [
+        (Rule::Affinity, keys(&template.affinity)),
+        (Rule::AntiAffinity, keys(&template.anti_affinity)),
+        (Rule::ExistingAntiAffinity, existing),
+    ] {
+        for column in keys.into_iter().map(|key| (rule, key)) {
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
         }
     }
     columns
 }
 
-/// Whether pods of a group count for a rule and label.
-fn counts(cluster: &Cluster, rule: Rule, key: Symbol, pod: &Pod, other: &Group) -> bool {
-    let template = cluster.template(pod);
-    let any = |terms: &[PodTerm], namespace, labels: &Labels| {
-        let mut terms = terms.iter().filter(|term| term.topology_key == key);
-        terms.any(|term| selects(cluster, term, namespace, labels))
+/// The groups whose pods count, each with a column, in order.
+fn counted(
+    cluster: &Cluster,
+    template: &Template,
+    columns: &[(Rule, Symbol)],
+    existing: &[ExistingTerm],
+) -> Vec<(usize, usize)> {
+    let columns_of = |rule, key: Option<Symbol>| {
+        let columns = columns.iter().enumerate();
+        let columns = columns
+            .filter(move |(_, column)| column.0 == rule && key.is_none_or(|key| column.1 == key));
+        columns.map(|(index, _)| index)
     };
-    match rule {
-        Rule::Affinity => all_select(cluster, &template.affinity, other.namespace, &other.labels),
-        Rule::AntiAffinity => any(&template.anti_affinity, other.namespace, &other.labels),
-        Rule::ExistingAntiAffinity => any(&other.anti_affinity, template.namespace, pod.labels()),
+    let mut counted = Vec::new();
+    let mut meter = Meter::new(cluster);
+    if let Some((first, more)) = template.affinity.split_first() {
+        for_each_selected(cluster, first, &mut meter, |group| {
+            let other = &cluster.groups()[group];
+            if more.is_empty() || all_select(cluster, more, other.namespace, &other.labels) {
+                let columns = columns_of(Rule::Affinity, None);
+                counted.extend(columns.map(|column| (group, column)));
+            }
+            // The other terms are compared only with groups that the first one selects.
+            more.iter().map(of_term).sum()
+        });
+    }
+    for term in &template.anti_affinity {
+        for_each_selected(cluster, term, &mut meter, |group| {
+            let columns = columns_of(Rule::AntiAffinity, Some(term.topology_key));
+            counted.extend(columns.map(|column| (group, column)));
+            0
+        });
+    }
+    for term in existing {
+        let columns = columns_of(Rule::ExistingAntiAffinity, Some(term.topology_key));
+        counted.extend(columns.map(|column| (term.group, column)));
+    }
+    counted.sort_unstable();
+    counted.dedup();
+    counted
+}
+
+/// Calls a function with each group of pods that a term selects. It returns how many more steps it has taken.
+pub(crate) fn for_each_selected(
+    cluster: &Cluster,
+    term: &PodTerm,
+    meter: &mut Meter<'_>,
+    mut selected: impl FnMut(usize) -> usize,
+) {
+    let steps = of_term(term);
+    let mut compare = |group: usize| {
+        let other = &cluster.groups()[group];
+        let more = if selects(cluster, term, other.namespace, &other.labels) {
+            selected(group)
+        } else {
+            0
+        };
+        meter.goes_on(steps.saturating_add(more))
+    };
+    if term.namespace_selector.is_nothing() {
+        // A group is in one namespace, so no other group can be selected.
+        let mut namespaces = term.namespaces.to_vec();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        let mut groups = namespaces
+            .into_iter()
+            .flat_map(|namespace| cluster.groups_of_namespace(namespace));
+        groups.all(compare);
+    } else {
+        (0..cluster.groups().len()).all(|group| compare(group));
     }
 }
 
@@ -154,16 +253,13 @@ pub(crate) fn selects(
 }
 
 impl InterPodAffinity {
-    /// Counts the pods of all nodes.
-    fn count(&mut self, cluster: &Cluster) {
-        let Self {
-            tallies, counts, ..
-        } = self;
-        let width = tallies.len();
-        let rows = counts.chunks_exact(width).enumerate();
-        for (group, row) in rows.filter(|(_, row)| row.contains(&true)) {
+    /// Counts the pods of all nodes, by group and tally.
+    fn count(&mut self, cluster: &Cluster, counted: &[(usize, usize)]) {
+        for of_group in counted.chunk_by(|one, next| one.0 == next.0) {
+            let group = of_group.first().map_or(0, |(group, _)| *group);
             for (id, pods) in cluster.nodes_of(group) {
-                for (tally, _) in tallies.iter_mut().zip(row).filter(|(_, counts)| **counts) {
+                for (_, tally) in of_group {
+                    let tally = &mut self.tallies[*tally];
                     if let Some(domain) = tally.topology.of(id) {
                         tally.add(Some(domain), pods.running + pods.terminating);
                         tally.example[domain] = Some(id);

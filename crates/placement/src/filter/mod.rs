@@ -28,9 +28,10 @@ use crate::pod::Pod;
 pub use devices::{DEVICES_GO_ON, device_choices, shared_claims, unavailable_claim};
 pub use fit::Ignored;
 pub(crate) use inclusion::Inclusion;
-pub(crate) use inter_pod_affinity::selects;
+pub(crate) use inter_pod_affinity::{for_each_selected, terms_selecting};
 pub(crate) use node_affinity::allows;
 pub(crate) use taints::tolerates;
+pub(crate) use topology_spread::selected_groups;
 pub use volume_binding::volume_choices;
 
 /// kube-scheduler's status codes of a rejection.

@@ -2,9 +2,11 @@
 
 use super::{Filter, Here, Inclusion, Rejection};
 use crate::cluster::Cluster;
+use crate::cost::{Meter, of_spread};
 use crate::id::NodeId;
 use crate::labels::Labels;
 use crate::pod::Pod;
+use crate::symbol::Symbol;
 use crate::template::Spread;
 use crate::topology::TopologyDomains;
 use std::sync::Arc;
@@ -49,14 +51,9 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
     if spread.is_empty() {
         return None;
     }
-    let counts = |namespace, labels: &Labels, spread: &Spread| {
-        namespace == template.namespace && spread.selector.matches(cluster.symbols(), labels)
-    };
-    let rows = cluster.groups().iter();
-    let rows = rows.flat_map(|other| {
-        let spread = spread.iter();
-        spread.map(|spread| counts(other.namespace, &other.labels, spread))
-    });
+    let counts =
+        |spread: &Spread, labels: &Labels| spread.selector.matches(cluster.symbols(), labels);
+    let rows = selected_groups(cluster, template.namespace, spread, counts);
     let constraints = spread.iter().map(|spread| {
         let topology = cluster.topology(spread.topology_key);
         Constraint {
@@ -68,7 +65,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
             domains: 0,
             critical_paths: [NONE; 2],
             counts_all: spread.selector.is_everything(),
-            self_match: i64::from(counts(template.namespace, pod.labels(), spread)),
+            self_match: i64::from(counts(spread, pod.labels())),
             here: None,
             matching_on_enter: 0,
             counted_here: false,
@@ -78,7 +75,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
     });
     let mut filter = TopologySpread {
         constraints: constraints.collect(),
-        counts: rows.collect(),
+        counts: rows,
     };
     filter.find_domains(&Inclusion::new(cluster, pod, spread), spread);
     filter.count(cluster);
@@ -86,6 +83,30 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box
         constraint.find_critical_paths();
     }
     Some(Box::new(filter))
+}
+
+/// Whether each constraint selects each group: a row of all constraints for each group. They select pods of the pod's own
+/// namespace only.
+pub(crate) fn selected_groups(
+    cluster: &Cluster,
+    namespace: Symbol,
+    spread: &[Spread],
+    selects: impl Fn(&Spread, &Labels) -> bool,
+) -> Box<[bool]> {
+    let mut selected = vec![false; cluster.groups().len() * spread.len()];
+    let steps = spread.iter().map(of_spread).sum();
+    let mut meter = Meter::new(cluster);
+    for group in cluster.groups_of_namespace(namespace) {
+        let row = &mut selected[group * spread.len()..][..spread.len()];
+        let labels = &cluster.groups()[group].labels;
+        for (selected, constraint) in row.iter_mut().zip(spread) {
+            *selected = selects(constraint, labels);
+        }
+        if !meter.goes_on(steps) {
+            break;
+        }
+    }
+    selected.into()
 }
 
 impl TopologySpread {

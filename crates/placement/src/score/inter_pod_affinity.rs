@@ -1,13 +1,12 @@
 //! `InterPodAffinity`: preferred affinity of the pod, and terms of existing pods about it (S5-089).
 
 use crate::cluster::Cluster;
-use crate::filter::{Here, selects};
-use crate::group::Group;
+use crate::cost::Meter;
+use crate::filter::{Here, for_each_selected, terms_selecting};
 use crate::id::NodeId;
 use crate::plugin::{MAX_SCORE, Score};
 use crate::pod::Pod;
 use crate::symbol::Symbol;
-use crate::template::PodTerm;
 use crate::topology::TopologyDomains;
 use std::sync::Arc;
 
@@ -31,10 +30,10 @@ pub(crate) fn new(
     if ignore_others && template.preferred.is_empty() {
         return None;
     }
-    let mut keys: Vec<Symbol> = Vec::new();
-    let rows = cluster.groups().iter();
-    let rows = rows.map(|other| weights(cluster, pod, other, hard, &mut keys));
-    let rows: Vec<Vec<(usize, i64)>> = rows.collect();
+    let weights = weights(cluster, pod, hard);
+    let mut keys: Vec<Symbol> = weights.iter().map(|weight| weight.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
     if keys.is_empty() {
         return None;
     }
@@ -47,10 +46,19 @@ pub(crate) fn new(
     });
     let mut columns: Box<[Column]> = columns.collect();
     let mut any = false;
-    for (group, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_empty()) {
+    for of_group in weights.chunk_by(|one, next| one.group == next.group) {
+        // Terms of one key count together, so that each node is visited once.
+        let of_key = of_group.chunk_by(|one, next| one.key == next.key);
+        let sums = of_key.filter_map(|of_key| {
+            let column = keys.binary_search(&of_key.first()?.key).ok()?;
+            let sum: i64 = of_key.iter().map(|weight| weight.weight).sum();
+            Some((column, sum))
+        });
+        let sums: Vec<(usize, i64)> = sums.collect();
+        let group = of_group.first().map_or(0, |weight| weight.group);
         for (id, counts) in cluster.nodes_of(group) {
             let pods = counts.running + counts.terminating;
-            for (column, weight) in row {
+            for (column, weight) in &sums {
                 any |= columns[*column].add(id, *weight * pods);
             }
         }
@@ -58,43 +66,41 @@ pub(crate) fn new(
     any.then(|| Box::new(InterPodAffinity(columns)) as _)
 }
 
-/// The weight of a group's pod in each column.
-fn weights(
-    cluster: &Cluster,
-    pod: &Pod,
-    other: &Group,
-    hard: i64,
-    keys: &mut Vec<Symbol>,
-) -> Vec<(usize, i64)> {
-    let template = cluster.template(pod);
-    let selects_other = |term: &PodTerm| selects(cluster, term, other.namespace, &other.labels);
-    let selects_own = |term: &PodTerm| selects(cluster, term, template.namespace, pod.labels());
-    let mine = template
-        .preferred
-        .iter()
-        .filter(|(_, term)| selects_other(term));
-    let theirs = other.preferred.iter().filter(|(_, term)| selects_own(term));
-    let near = other
-        .affinity
-        .iter()
-        .filter(|term| hard > 0 && selects_own(term));
-    let all = mine.chain(theirs).map(|(weight, term)| (*weight, term));
-    let all = all.chain(near.map(|term| (hard, term)));
-    let mut weights: Vec<(usize, i64)> = Vec::new();
-    for (weight, term) in all {
-        let key = term.topology_key;
-        let column = keys
-            .iter()
-            .position(|known| *known == key)
-            .unwrap_or_else(|| {
-                keys.push(key);
-                keys.len() - 1
+/// What a term adds to the domains of a group's pods.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Weight {
+    group: usize,
+    key: Symbol,
+    weight: i64,
+}
+
+/// The weights of the pod's own terms and of those of existing pods, in order.
+fn weights(cluster: &Cluster, pod: &Pod, hard: i64) -> Vec<Weight> {
+    let mut weights = Vec::new();
+    let mut meter = Meter::new(cluster);
+    for (weight, term) in &cluster.template(pod).preferred {
+        for_each_selected(cluster, term, &mut meter, |group| {
+            weights.push(Weight {
+                group,
+                key: term.topology_key,
+                weight: *weight,
             });
-        match weights.iter_mut().find(|(known, _)| *known == column) {
-            Some((_, sum)) => *sum += weight,
-            None => weights.push((column, weight)),
+            0
+        });
+    }
+    for known in terms_selecting(cluster, pod) {
+        for (group, uses) in &known.uses {
+            let near = if hard > 0 { uses.affinity } else { 0 };
+            if uses.preferred > 0 || near > 0 {
+                weights.push(Weight {
+                    group: *group as usize,
+                    key: known.term.topology_key,
+                    weight: uses.weight + hard * near,
+                });
+            }
         }
     }
+    weights.sort_unstable();
     weights
 }
 

@@ -1,7 +1,7 @@
 //! `PodTopologySpread`: domains with fewer matching pods score higher (S5-091).
 
 use crate::cluster::Cluster;
-use crate::filter::{Here, Inclusion};
+use crate::filter::{Here, Inclusion, selected_groups};
 use crate::id::NodeId;
 use crate::plugin::{MAX_SCORE, Score};
 use crate::pod::Pod;
@@ -69,17 +69,10 @@ pub(crate) fn new(
         });
     let sized: Vec<(bool, Vec<bool>, u32)> = constraints.collect();
     let namespace = cluster.template(pod).namespace;
-    let rows = cluster.groups().iter().flat_map(|group| {
-        spread.iter().map(move |constraint| {
-            // As in kube-scheduler, an empty selector counts no pod here.
-            group.namespace == namespace
-                && !constraint.selector.is_empty()
-                && constraint
-                    .selector
-                    .matches(cluster.symbols(), &group.labels)
-        })
+    let counts = selected_groups(cluster, namespace, spread, |constraint, labels| {
+        // As in kube-scheduler, an empty selector counts no pod here.
+        !constraint.selector.is_empty() && constraint.selector.matches(cluster.symbols(), labels)
     });
-    let counts: Box<[bool]> = rows.collect();
     let inclusion = Inclusion::new(cluster, pod, spread);
     let mut pods: Vec<Vec<i64>> = Vec::new();
     for (index, constraint) in spread.iter().enumerate() {

@@ -9,6 +9,9 @@ pub(crate) enum Selector {
     Everything,
     Is(&'static str),
     IsNot(&'static str),
+    OneOf([&'static str; 2]),
+    Present,
+    Missing,
 }
 
 impl Selector {
@@ -18,6 +21,10 @@ impl Selector {
             Self::Everything => true,
             Self::Is(wanted) => value == wanted,
             Self::IsNot(unwanted) => value != unwanted,
+            Self::OneOf(wanted) => wanted.contains(&value),
+            // Every pod and every namespace has the label.
+            Self::Present => true,
+            Self::Missing => false,
         }
     }
 
@@ -26,12 +33,16 @@ impl Selector {
             Self::Absent => Value::Null,
             Self::Everything => json!({}),
             Self::Is(value) => json!({"matchLabels": {label: value}}),
-            Self::IsNot(value) => {
-                let demand = json!({"key": label, "operator": "NotIn", "values": [value]});
-                json!({"matchExpressions": [demand]})
-            }
+            Self::IsNot(value) => demand(label, "NotIn", &[value]),
+            Self::OneOf(values) => demand(label, "In", &values),
+            Self::Present => demand(label, "Exists", &[]),
+            Self::Missing => demand(label, "DoesNotExist", &[]),
         }
     }
+}
+
+fn demand(key: &str, operator: &str, values: &[&str]) -> Value {
+    json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
 }
 
 #[derive(Debug, Clone)]

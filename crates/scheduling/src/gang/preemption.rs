@@ -3,10 +3,14 @@
 
 use super::{AtomicGroups, Member, Trial};
 use crate::pre_bind::PreBindPlan;
-use evictd_placement::{Domain, NodeId, Pod, Statement};
+use crate::scheduling_algorithm::SchedulingAlgorithm;
+use evictd_placement::{Cluster, Domain, NodeId, Pod, Statement, estimated_cost};
 use evictd_preemption::{Budget, Ineligible, breaking};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
+
+/// The steps to take a pod off its node.
+const STEPS_OF_POD: usize = 512;
 
 /// The victims, and the nodes that are nominated for the members.
 #[derive(Debug, Default)]
@@ -154,7 +158,13 @@ fn search(
     (statement, units): (&mut Statement, &mut [Unit]),
 ) -> bool {
     remove_all(trial, statement, units);
-    let Some(domain) = trial.run(statement, members, preemptor.domains) else {
+    let pods = units.iter().map(|unit| unit.pods.len()).sum();
+    charge_pods(trial, pods);
+    trial.algorithm.take_evaluated();
+    let found = trial.run(statement, members, preemptor.domains);
+    let pod = members.iter().find_map(|member| member.pod.as_ref());
+    pod.inspect(|pod| charge_evaluations(trial.cluster, trial.algorithm, pod));
+    let Some(domain) = found else {
         return false;
     };
     if members.iter().any(Member::has_request) {
@@ -173,12 +183,31 @@ fn search(
     // As for a single pod: the pods whose eviction violates a budget are put back first.
     for violates_budget in [true, false] {
         for unit in units.iter() {
+            // The caller discards the result of an interrupted attempt.
+            if trial.cluster.interrupt().is_raised() {
+                return false;
+            }
             if unit.violates_budget == violates_budget && !is_unused(unit) {
                 reprieve(trial, members, domain, (statement, unit));
             }
         }
     }
     still_fit(trial, members, statement)
+}
+
+/// Counts pods that are taken off their nodes or put back.
+fn charge_pods(trial: &Trial<'_>, pods: usize) {
+    let steps = pods.saturating_mul(STEPS_OF_POD);
+    trial.cluster.interrupt().charge_steps(steps);
+}
+
+/// Counts the nodes that were evaluated for a member. An attempt has paid for each member once, and not for those that are
+/// placed again.
+fn charge_evaluations(cluster: &Cluster, algorithm: &mut SchedulingAlgorithm, pod: &Pod) {
+    let (evaluated, nodes) = (algorithm.take_evaluated(), cluster.nodes().len().max(1));
+    let [evaluated, nodes] = [evaluated, nodes].map(|count| u64::try_from(count).unwrap_or(1));
+    let units = estimated_cost(cluster, pod).saturating_mul(evaluated) / nodes;
+    cluster.interrupt().charge_work(units);
 }
 
 fn remove_all(trial: &mut Trial<'_>, statement: &mut Statement, units: &mut [Unit]) {
@@ -231,9 +260,14 @@ fn reprieve(
         members[displaced.member].take_back(trial.cluster, statement);
     }
     put_back(trial, statement, unit);
-    let all_fit = displaced
-        .iter()
-        .all(|displaced| trial.place_one(statement, &mut members[displaced.member], domain));
+    charge_pods(trial, unit.pods.len() + displaced.len());
+    let all_fit = displaced.iter().all(|displaced| {
+        let member = &mut members[displaced.member];
+        let fits = trial.place_one(statement, member, domain);
+        let pod = member.pod.as_ref();
+        pod.inspect(|pod| charge_evaluations(trial.cluster, trial.algorithm, pod));
+        fits
+    });
     if all_fit {
         return;
     }

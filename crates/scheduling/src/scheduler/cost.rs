@@ -19,7 +19,7 @@ impl CostMeter {
     pub(super) fn begin(&mut self, cluster: &mut Cluster, has_turn: bool) {
         self.has_turn = has_turn;
         let limit = if has_turn { MAX_COST } else { USUAL_COST };
-        cluster.interrupt_mut().begin(limit);
+        cluster.interrupt_mut().begin(limit, has_turn);
     }
 
     /// Begins a batch session, in which searches for devices of each namespace have a share.
@@ -37,12 +37,7 @@ impl CostMeter {
     /// Counts the estimated cost of a pod.
     pub(super) fn charge(&self, cluster: &mut Cluster, pod: &Pod) {
         let cost = estimated_cost(cluster, pod);
-        let interrupt = cluster.interrupt_mut();
-        if self.has_turn {
-            // However large the cluster is, a pod that the API server accepts is tried.
-            interrupt.extend(cost);
-        }
-        interrupt.charge(cost);
+        cluster.interrupt().charge_work(cost);
     }
 
     pub(super) const fn take_total(&mut self) -> u64 {

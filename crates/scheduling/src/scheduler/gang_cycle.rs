@@ -271,9 +271,11 @@ impl Scheduler {
     pub(super) fn resume_gang(&mut self, now: Timestamp, name: &Arc<str>, calls: GangCalls) {
         let gang = self.state.queue.gang(Arc::clone(name), calls.members);
         // As for a single pod: a gang whose extenders have answered is not put off.
-        self.interruptible(true, |scheduler| {
+        let namespace: Arc<str> = gang.object.metadata.namespace_or_default().into();
+        let ((), cost) = self.interruptible(true, |scheduler| {
             scheduler.schedule_gang(now, gang, calls.rounds);
         });
+        self.state.queue.count_cost(&namespace, cost, false);
         let waits_again = self.extenders.keep_new_pods(name, calls.has_new_pods);
         if !waits_again && calls.has_new_pods {
             self.state.retry_group(name);

@@ -103,9 +103,11 @@ impl Scheduler {
             return None;
         };
         // A pod whose extenders have answered is not put off: they would have to be asked again.
-        let (outcome, _) = self.interruptible(true, |scheduler| {
+        let (outcome, cost) = self.interruptible(true, |scheduler| {
             scheduler.schedule_pod(now, key, &pod, number)
         });
+        let namespace: Arc<str> = pod.metadata.namespace_or_default().into();
+        self.state.queue.count_cost(&namespace, cost, false);
         if !matches!(outcome, Outcome::AskExtenders(_)) {
             self.extenders.pods.remove(key);
         }
@@ -160,7 +162,7 @@ impl Scheduler {
         self.state.queue.put_off(now, key, namespace);
         Outcome::PutOff(format!(
             "an attempt to place a pod of namespace {namespace:?} costs more than {USUAL_COST} units (selectors of devices, \
-             terms and their values): its pods take turns, and others are tried in between"
+             terms and their values, preemption): its pods take turns, and others are tried in between"
         ))
     }
 

@@ -179,29 +179,31 @@ impl EquivalenceCache {
         filtered
     }
 
-    /// Evaluates the nodes that have changed.
-    pub(super) fn update(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) {
+    /// Evaluates the nodes that have changed. Returns how many there are.
+    pub(super) fn update(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) -> usize {
         let began = framework.recorder.now();
-        self.update_changed(cluster, pod);
+        let evaluated = self.update_changed(cluster, pod);
         // Nodes are filtered and scored one after the other here.
         let took = framework.recorder.now().saturating_sub(began);
         framework.record(Point::Filter, true, took);
+        evaluated
     }
 
-    fn update_changed(&mut self, cluster: &Cluster, pod: &Pod) {
+    fn update_changed(&mut self, cluster: &Cluster, pod: &Pod) -> usize {
         let changes = cluster.changes();
         let nodes: Vec<NodeId> = changes.nodes_since(self.at).collect();
         self.at = changes.now();
         if nodes.is_empty() {
-            return;
+            return 0;
         }
         if self.evaluate(cluster, pod, &nodes) {
             self.normalize();
         } else {
-            for id in nodes {
+            for id in &nodes {
                 self.update_total(id.index());
             }
         }
+        nodes.len()
     }
 
     /// Returns whether the normalized scores of other nodes change with these.

@@ -5,6 +5,7 @@
 )]
 
 mod basic;
+mod existing_terms;
 mod fit;
 mod neighbours;
 mod volume_limits;
@@ -12,6 +13,20 @@ mod volumes;
 
 use crate::{Checks, Cluster};
 use serde_json::{Value, from_value, json};
+use std::cell::Cell;
+
+thread_local! {
+    static VISITED_TERMS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a term of an existing pod that an attempt looks at.
+pub(super) fn visit_term() {
+    VISITED_TERMS.set(VISITED_TERMS.get() + 1);
+}
+
+fn visited_terms() -> usize {
+    VISITED_TERMS.get()
+}
 
 /// A cluster of these objects, by their kind. An object without a kind is a pod.
 fn cluster(objects: &[Value]) -> Cluster {
