@@ -266,7 +266,7 @@ impl EventRecorder {
     fn begin(&mut self, event: Event, mut later: VecDeque<Event>, ended: &impl Fn()) {
         let mut next = Some(event);
         while let Some(event) = next {
-            if let Some(mut series) = self.to_write(event) {
+            if let Some(mut series) = self.series_to_write(event) {
                 self.later
                     .insert(series.event.subject.uid().to_owned(), later);
                 let (actions, reporter) = (self.actions.clone(), Arc::clone(&self.reporter));
@@ -307,7 +307,7 @@ impl EventRecorder {
     }
 
     /// Counts an event. Returns the series to write, if it must be written now.
-    fn to_write(&mut self, event: Event) -> Option<Series> {
+    fn series_to_write(&mut self, event: Event) -> Option<Series> {
         let now = (self.now)();
         let is_over = |series: &Series| now.duration_since(series.last) >= SERIES_GAP;
         while self.series.front().is_some_and(is_over) {

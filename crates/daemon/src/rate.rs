@@ -30,13 +30,14 @@ impl Cluster {
     /// The calls at the rate of these settings, which is logged.
     pub fn calls_at(&self, RateFlags { qps, burst }: RateFlags) -> LimitedCalls {
         let rate = CallRate::of(qps, burst);
-        match &rate {
-            Some(rate) => info!(
+        if let Some(rate) = &rate {
+            info!(
                 "sends at most {rate}, to the API server, and as many again for events; watches and the lease are not limited"
-            ),
-            None => info!(
+            );
+        } else {
+            info!(
                 "requests to the API server are not limited: neither --kube-api-qps nor a configuration sets a rate above 0"
-            ),
+            );
         }
         if let (None, Some(burst)) = (rate, burst.filter(|burst| *burst > 0)) {
             warn!(

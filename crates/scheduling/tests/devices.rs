@@ -39,10 +39,18 @@ impl Scene {
 
     /// A pod with a claim of its name, perhaps of a group.
     fn pod(&mut self, name: &str, group: &str) -> Arc<wire::Pod> {
+        self.claim(name);
+        self.pod_without_claim(name, group)
+    }
+
+    fn claim(&mut self, name: &str) {
         let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
         let claim = json!({ "metadata": { "name": name, "uid": format!("claim-{name}") },
             "spec": { "devices": { "requests": requests } } });
         self.tell(&Event::Change(Change::ResourceClaim(added(claim))));
+    }
+
+    fn pod_without_claim(&mut self, name: &str, group: &str) -> Arc<wire::Pod> {
         let claims = json!([{ "name": "c", "resourceClaimName": name }]);
         let pod = pod(name)
             .member_of(group)
@@ -108,6 +116,25 @@ fn a_gang_with_too_few_devices_keeps_none() {
     scene.card("y");
     assert_eq!(scene.placed(), pairs(&[("a", "x"), ("b", "y")]));
     assert!(scene.is_promised("a") && scene.is_promised("b"));
+}
+
+#[test]
+fn a_pod_is_tried_at_once_when_its_claim_comes_and_a_gang_when_that_of_its_last_pod_does() {
+    let mut scene = Scene::start();
+    for card in ["x", "y", "z"] {
+        scene.card(card);
+    }
+    scene.pod_without_claim("single", "");
+    assert_eq!(scene.placed(), pairs(&[]));
+    scene.claim("single");
+    assert_eq!(scene.placed(), pairs(&[("single", "x")]));
+    scene.0.group(pod_group("g", 2));
+    scene.pod("a", "g");
+    scene.pod_without_claim("b", "g");
+    assert_eq!(scene.placed(), pairs(&[]));
+    assert!(!scene.is_promised("a"));
+    scene.claim("b");
+    assert_eq!(scene.placed(), pairs(&[("a", "y"), ("b", "z")]));
 }
 
 #[test]

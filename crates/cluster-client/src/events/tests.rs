@@ -328,12 +328,15 @@ fn only_what_a_going_namespace_refuses_is_not_missed() {
 
 /// A server that holds each request until it is let through.
 #[derive(Clone, Default)]
-struct Held(Arc<Mutex<VecDeque<(String, oneshot::Sender<()>)>>>);
+struct Held(Arc<Mutex<VecDeque<Request>>>);
+
+/// The event of a request, and how to let it through.
+type Request = (String, oneshot::Sender<()>);
 
 impl Held {
     fn actions(&self) -> Actions {
         let held = self.clone();
-        let hold = move |request: http::Request<kube::client::Body>| {
+        let serve = move |request: http::Request<kube::client::Body>| {
             let held = held.clone();
             async move {
                 let body = request.into_body().collect_bytes().await.unwrap();
@@ -349,7 +352,7 @@ impl Held {
                 Ok::<_, std::convert::Infallible>(http::Response::new(answer))
             }
         };
-        Actions::new(kube::Client::new(tower::service_fn(hold), "default"))
+        Actions::new(kube::Client::new(tower::service_fn(serve), "default"))
     }
 
     /// The requests that are held once nothing else can happen.

@@ -315,7 +315,7 @@ fn pods_whose_claims_come_later_are_never_called_unschedulable_and_need_two_requ
 fn a_claim_that_is_written_slowly_delays_no_other_pod() {
     let live = Live::new(&[("one", "8")]);
     with_cards(&live, &[("one", 8)]);
-    let hangs = Fault::delay(std::time::Duration::from_secs(3600));
+    let hangs = Fault::delay(std::time::Duration::from_hours(1));
     live.api.fault(hangs.on("patch", "resourceclaims").times(1));
     let names: Vec<String> = (0..8).map(|number| format!("p{number}")).collect();
     for name in &names {

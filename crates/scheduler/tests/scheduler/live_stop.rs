@@ -64,7 +64,7 @@ fn a_binding_that_is_under_way_at_the_stop_gets_its_event() {
 fn events_that_are_not_written_do_not_delay_the_end_for_long() {
     let mut live = Live::new(&[("one", "8")]);
     live.api
-        .fault(Fault::delay(Duration::from_secs(3600)).on("create", "events"));
+        .fault(Fault::delay(Duration::from_hours(1)).on("create", "events"));
     live.admin.create(pod("web", "1m", 0)).unwrap();
     live.bound("default/web");
     live.terminate();

@@ -1,5 +1,6 @@
 use super::*;
 use evictd_cluster_client::Actions;
+use evictd_cluster_client::events::Recorders;
 use http::{Request, Response};
 use kube::client::Body;
 use serde_json::json;
@@ -12,7 +13,7 @@ fn engine() -> Engine {
     });
     let actions = Actions::new(kube::Client::new(server, "default"));
     let ports = Ports {
-        events: Events::new(&actions, "host"),
+        events: Events::new(&actions, "host", &Recorders::default()),
         calls: Calls::new(actions),
         metrics: Metrics::new().0,
         synced: watch::channel(false).0,
