@@ -1,8 +1,9 @@
 //! The address of the API server, and the credentials for it.
 
-use crate::{ApiError, Peer, Reader, actions::Actions};
+use crate::{ApiError, Peer, Reader, actions::Actions, requests::Requests};
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use std::{
@@ -31,6 +32,7 @@ pub struct Access {
     origin: String,
     config: Config,
     peer: Peer,
+    requests: Requests,
 }
 
 impl Access {
@@ -112,7 +114,9 @@ impl Access {
             // Without TLS no certificate is verified, so the machine's hundred certificates need not be loaded.
             config.root_cert = Some(Vec::new());
         }
+        let host = config.cluster_url.authority();
         Self {
+            requests: Requests::new(host.map_or("", |host| host.as_str())),
             origin,
             config,
             peer: Peer::ApiServer,
@@ -179,12 +183,18 @@ impl Access {
         url.trim_end_matches('/').to_owned()
     }
 
+    /// The requests by this access.
+    pub const fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
     fn client(&self, config: Config) -> Result<Client, ApiError> {
-        Client::try_from(config).map_err(|cause| ApiError::Client {
+        let builder = ClientBuilder::try_from(config).map_err(|cause| ApiError::Client {
             server: self.server(),
             cause: Box::new(cause),
             peer: self.peer,
-        })
+        })?;
+        Ok(builder.with_layer(&self.requests).build())
     }
 }
 

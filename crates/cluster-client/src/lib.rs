@@ -48,6 +48,7 @@ pub mod lease;
 mod message;
 mod reader;
 mod reflector;
+mod requests;
 mod right;
 mod stagger;
 mod token_bucket;
@@ -64,6 +65,7 @@ pub use reflector::{
     Reflector, Retry, Store, Table, Unreadable, WATCH_LIFE, Watch, WatchError, WatchMetrics,
     WatchState, Watches, news, parse,
 };
+pub use requests::Requests;
 pub use right::Right;
 pub use stagger::{Delay, Fleet, Stagger, chance};
 pub use token_bucket::CallRate;

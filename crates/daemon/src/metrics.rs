@@ -1,12 +1,15 @@
 //! Metrics for a scrape, in the two text formats of Prometheus: `OpenMetrics`, and the older format for clients that do not
 //! ask for it.
 
+mod process;
+
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use evictd_cluster_client::{WatchMetrics, Watches};
+use evictd_cluster_client::{Access, WatchMetrics, Watches};
+use process::ProcessMetrics;
 use prometheus_client::encoding::text as open;
 use prometheus_client::registry::Registry;
 use std::fmt::{self, Write};
@@ -57,6 +60,24 @@ impl Exposition {
         if let Some(registry) = registry {
             let metrics = WatchMetrics::new(watches.clone(), prefix);
             registry.register_collector(Box::new(metrics));
+        }
+        self
+    }
+
+    /// With the usual metrics of a process: its processor time, memory, files and start.
+    #[must_use]
+    pub fn with_process(mut self) -> Self {
+        if let Some(registry) = Arc::get_mut(&mut self.0) {
+            registry.register_collector(Box::new(ProcessMetrics));
+        }
+        self
+    }
+
+    /// With the requests by this access.
+    #[must_use]
+    pub fn with_requests(mut self, access: &Access) -> Self {
+        if let Some(registry) = Arc::get_mut(&mut self.0) {
+            access.requests().register(registry);
         }
         self
     }

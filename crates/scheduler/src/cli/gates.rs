@@ -3,7 +3,7 @@
 use super::values::boolean;
 
 /// Feature gates of Kubernetes 1.36 and 1.37 that concern its scheduler, and whether they are on here.
-const GATES: [(&str, bool); 44] = [
+pub(super) static GATES: [(&str, bool); 44] = [
     ("AllAlpha", false),
     ("AllBeta", false),
     ("CSIStorageCapacity", true),

@@ -3,6 +3,7 @@
 mod batch_flags;
 mod explain;
 mod flags;
+mod flagz;
 mod gates;
 mod ignored_flags;
 mod input;

@@ -3,6 +3,7 @@
 use super::batch_flags::BatchFlags;
 use super::flags::Flags;
 use crate::configuration;
+use crate::run::pages::About;
 use crate::run::process::{self, RunError};
 use clap::Args;
 use evictd_cluster_client::Credentials;
@@ -40,6 +41,10 @@ impl Arguments {
         let of_config = (!of_config.is_empty()).then(|| PathBuf::from(of_config));
         let ports = self.flags.ports()?;
         let batch = self.batch.settings();
+        let about = About {
+            flags: super::flagz::flags(),
+            gates: &super::gates::GATES,
+        };
         let credentials = Credentials {
             kubeconfig: of_config.or(self.flags.kubeconfig),
             context: self.flags.context,
@@ -55,6 +60,7 @@ impl Arguments {
                 (&config, plugins),
                 &ports,
                 batch,
+                &about,
             ))
             .map_err(|error| match error {
                 RunError::Access(_)

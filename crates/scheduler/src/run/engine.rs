@@ -18,7 +18,7 @@ use super::events::Events;
 use super::extenders::{ExtenderResponses, Extenders};
 use super::gang_barriers::GangBarriers;
 use super::groups::GroupStatuses;
-use super::metrics::{Metrics, attempts_label};
+use super::metrics::{Metrics, MetricsRecorder, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::{Times, View};
 use super::watches::{BATCH_KINDS, KINDS, WatchEvent};
@@ -29,7 +29,7 @@ use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_scheduling::{
     Attempt, Change, Delta, Event, ExtenderResponse, Nomination, NotTried, Outcome as Decision,
-    Scheduler, USUAL_COST,
+    Recorder, Scheduler, USUAL_COST,
 };
 use evidence::evidence_of;
 use failure_handler::FailureHandler;
@@ -59,6 +59,7 @@ pub(crate) struct Engine {
     watch_events: NewsReceiver<WatchEvent>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
     metrics: Metrics,
+    recorder: Arc<MetricsRecorder>,
     view: View,
     /// Only a leader decides.
     role: watch::Receiver<Role>,
@@ -98,6 +99,8 @@ pub(crate) struct Ports {
     pub(crate) batch: Option<(Batch, watch::Receiver<Role>)>,
     /// Reads the wall clock.
     pub(crate) now: fn() -> Timestamp,
+    /// Measures plugins and hints.
+    pub(crate) recorder: Arc<MetricsRecorder>,
     /// How long an attempt may take.
     pub(crate) deadline: Deadline,
 }
@@ -107,6 +110,7 @@ impl Engine {
     pub(crate) fn new(mut scheduler: Scheduler, ports: Ports) -> Self {
         let deadline = ports.deadline.clone();
         scheduler.interrupt_where(move || deadline.is_over());
+        scheduler.set_recorder(Arc::clone(&ports.recorder) as Arc<dyn Recorder>);
         let (writer, outcomes) = ports.writer;
         let (extenders, responses) = ports.extenders;
         Self {
@@ -115,6 +119,7 @@ impl Engine {
             writer,
             events: ports.events,
             metrics: ports.metrics,
+            recorder: ports.recorder,
             view: ports.view,
             watch_events: ports.watch_events,
             outcomes,
@@ -251,7 +256,12 @@ impl Engine {
         let Some(event) = self.of_living(event) else {
             return;
         };
+        let began = Instant::now();
         self.scheduler.on(self.monotonic.now(), &event);
+        let took = began.elapsed().as_secs_f64();
+        for label in event.labels() {
+            self.metrics.event_handling_duration.observe([label], took);
+        }
         if self.is_leader() {
             let queue = self.scheduler.queue();
             self.failure_handler
@@ -280,6 +290,7 @@ impl Engine {
             }
             let (now, began) = ((self.now)(), Instant::now());
             self.deadline.begin();
+            self.recorder.next_attempt();
             let Some(attempt) = self.scheduler.attempt(self.monotonic.now()) else {
                 return count > 0;
             };
@@ -509,6 +520,7 @@ impl Engine {
     fn update_metrics(&mut self) {
         let dropped = self.events.take_dropped();
         self.metrics.events_dropped.add([], dropped);
+        self.recorder.next_second();
         gauges::update(&self.metrics, &mut self.scheduler, &self.writer);
     }
 }

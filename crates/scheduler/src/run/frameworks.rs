@@ -1,14 +1,18 @@
 //! The scheduler of a configuration: a framework for each profile.
 
+use super::metrics::MetricsRecorder;
 use super::threads::Threads;
 use evictd_scheduling::config::Configuration;
-use evictd_scheduling::{CustomPlugin, Framework, Parallelizer, Scheduler, Settings, TieBreak};
+use evictd_scheduling::{
+    CustomPlugin, Framework, Parallelizer, Recorder, Scheduler, Settings, TieBreak,
+};
 use std::sync::Arc;
 
 /// The configuration may name `plugins`. The error names a plugin that refuses its arguments.
 pub(super) fn scheduler(
     config: &Configuration,
     plugins: &[CustomPlugin],
+    recorder: &Arc<MetricsRecorder>,
 ) -> Result<Scheduler, String> {
     let settings = Settings {
         initial_backoff: config.pod_initial_backoff,
@@ -22,6 +26,7 @@ pub(super) fn scheduler(
         let frameworks = profiles.map(|profile| {
             let mut framework = Framework::new(cluster, profile, plugins)?;
             framework.parallelizer = Arc::clone(&threads) as Arc<dyn Parallelizer>;
+            framework.recorder = Arc::clone(recorder) as Arc<dyn Recorder>;
             // Pods without requests have equal scores on many nodes, and would all get the first one.
             framework.tie_break = TieBreak::FewestPods;
             Ok(framework)

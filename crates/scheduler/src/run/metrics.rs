@@ -2,10 +2,12 @@
 //! alerts work (S5-097 to S5-099).
 
 mod batch;
+mod recorder;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use batch::BatchMetrics;
+pub(crate) use recorder::MetricsRecorder;
 
 use evictd_daemon::metrics::Exposition;
 use prometheus_client::metrics::counter::Counter;
@@ -54,6 +56,12 @@ fn labels<const N: usize>(names: [&'static str; N], values: [&str; N]) -> Labels
 }
 
 impl<const N: usize> Counters<N> {
+    /// The counter of these labels. It stays valid.
+    fn counter(&self, values: [&str; N]) -> Counter {
+        let labels = labels(self.names, values);
+        self.family.get_or_create(&labels).clone()
+    }
+
     pub(crate) fn add(&self, values: [&str; N], more: u64) {
         let labels = labels(self.names, values);
         self.family.get_or_create(&labels).inc_by(more);
@@ -153,7 +161,18 @@ pub(crate) struct Metrics {
     pub(crate) leader_election_master_status: Gauges<1>,
     /// Events that were not sent because too many waited.
     pub(crate) events_dropped: Counters<0>,
-    pub(crate) sessions: BatchMetrics,
+    /// `result` (success, error, failure). Gauges, because the name of a counter would get the ending `_total`.
+    pub(crate) authentication_attempts: Gauges<1>,
+    /// `result`.
+    pub(crate) authentication_duration: Histograms<1>,
+    /// `result` (allowed, denied, error).
+    pub(crate) authorization_attempts: Counters<1>,
+    /// `result`.
+    pub(crate) authorization_duration: Histograms<1>,
+    /// `name`, `stage` (empty).
+    pub(crate) feature_enabled: Gauges<2>,
+    /// Only where batch sessions run.
+    pub(crate) sessions: Option<BatchMetrics>,
 }
 
 #[derive(Clone, Copy)]
@@ -237,6 +256,34 @@ impl Maker {
     }
 }
 
+/// The labels of `kubernetes_build_info`.
+const BUILD: [&str; 9] = [
+    "major",
+    "minor",
+    "git_version",
+    "git_commit",
+    "git_tree_state",
+    "build_date",
+    "go_version",
+    "compiler",
+    "platform",
+];
+
+/// The version is that of this program, and not of the Kubernetes that it behaves as. What is not known is empty.
+fn build_info() -> [&'static str; 9] {
+    let platform = match std::env::consts::ARCH {
+        "x86_64" => "linux/amd64",
+        "aarch64" => "linux/arm64",
+        _ => "linux",
+    };
+    let (major, minor) = (
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        env!("CARGO_PKG_VERSION_MINOR"),
+    );
+    let version = concat!("v", env!("CARGO_PKG_VERSION"));
+    [major, minor, version, "", "", "", "", "rustc", platform]
+}
+
 const MILLISECONDS: Buckets = Buckets(0.001, 2.0, 15);
 const SHORT: Buckets = Buckets(0.000_1, 2.0, 12);
 const SHORTER: Buckets = Buckets(0.000_01, 2.0, 12);
@@ -245,7 +292,7 @@ const LONG: Buckets = Buckets(0.01, 2.0, 20);
 
 impl Metrics {
     #[rustfmt::skip]
-    pub(crate) fn new() -> (Self, Exposition) {
+    pub(crate) fn new(runs_batch: bool) -> (Self, Exposition) {
         let mut make = Maker(Registry::default());
         let metrics = Self {
             schedule_attempts: make.counters(opts("scheduler_schedule_attempts", Stable, "Attempts to schedule a pod, by result"), ["result", "profile"]),
@@ -276,8 +323,16 @@ impl Metrics {
             store_schedule_results_duration: make.histograms(opts("scheduler_store_schedule_results_duration_seconds", Alpha, "Duration of storing a result for equal pods"), ["profile"], SHORTER),
             leader_election_master_status: make.gauges(opts("leader_election_master_status", Alpha, "Whether this process leads"), ["name"]),
             events_dropped: make.counters(opts("scheduler_events_dropped", Alpha, "Events that were not sent because too many waited"), []),
-            sessions: BatchMetrics::new(&mut make),
+            authentication_attempts: make.gauges(opts("authentication_attempts", Alpha, "Attempts to authenticate a client, by result"), ["result"]),
+            authentication_duration: make.histograms(opts("authentication_duration_seconds", Alpha, "Duration of authenticating a client"), ["result"], MILLISECONDS),
+            authorization_attempts: make.counters(opts("authorization_attempts", Alpha, "Attempts to authorize a request, by result"), ["result"]),
+            authorization_duration: make.histograms(opts("authorization_duration_seconds", Alpha, "Duration of authorizing a request"), ["result"], MILLISECONDS),
+            feature_enabled: make.gauges(opts("kubernetes_feature_enabled", Beta, "Whether a feature gate is on; the stage is not known here"), ["name", "stage"]),
+            sessions: runs_batch.then(|| BatchMetrics::new(&mut make)),
         };
+        let build = make.gauges(opts("kubernetes_build_info", Alpha, "The version of this program"), BUILD);
+        build.set(build_info(), 1);
+
         for queue in ["active", "backoff", "unschedulable", "gated"] {
             metrics.pending_pods.set([queue], 0);
         }

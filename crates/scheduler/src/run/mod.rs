@@ -24,7 +24,7 @@ mod gang_barriers;
 mod groups;
 mod leases;
 mod metrics;
-mod pages;
+pub(crate) mod pages;
 mod pod_ref;
 pub(crate) mod process;
 pub(crate) mod serve;

@@ -7,9 +7,9 @@ use super::engine::{self, Engine};
 use super::events::Events;
 use super::extenders::Extenders;
 use super::frameworks::scheduler;
-use super::metrics::Metrics;
-use super::pages::pages;
-use super::serve::{Answers, Check, Health, LIMITS, OpenPort, Port, PortError};
+use super::metrics::{Metrics, MetricsRecorder};
+use super::pages::{About, pages};
+use super::serve::{Answers, Check, Health, LIMITS, OpenPort, Page, Port, PortError};
 use super::view::View;
 use super::watches::{self, Reflectors};
 use super::writer::{Limits, Writer};
@@ -25,7 +25,9 @@ use evictd_daemon::tasks::Daemon;
 use evictd_scheduling::CustomPlugin;
 use evictd_scheduling::config::{Configuration, Point};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::info;
@@ -75,11 +77,14 @@ pub(crate) async fn run(
     (config, plugins): (&Configuration, &[CustomPlugin]),
     ports: &Ports,
     batch: Option<BatchSettings>,
+    about: &About,
 ) -> Result<(), RunError> {
     let batch = batch.map(|settings| open_batch(settings, config));
     let (mut batch, conf_file) = batch.transpose()?.unzip();
-    let scheduler = scheduler(config, plugins).map_err(RunError::Plugin)?;
-    let daemon = Daemon::start()?;
+    let (metrics, exposition) = Metrics::new(batch.is_some());
+    let recorder = Arc::new(MetricsRecorder::new(metrics.clone()));
+    let scheduler = scheduler(config, plugins, &recorder).map_err(RunError::Plugin)?;
+    let (daemon, started) = (Daemon::start()?, Timestamp::now());
     let cluster = Cluster::find("schedules", credentials).await?;
     if batch.is_some() {
         not_beside_volcano(&cluster).await?;
@@ -107,10 +112,20 @@ pub(crate) async fn run(
         daemon.spawn(default_queues::ensure(actions.clone(), queue));
     }
     daemon.spawn(groups::look_for_older_kinds(actions.clone()));
-    let (metrics, exposition) = Metrics::new();
-    let exposition = exposition.with_watches("scheduler_", &watches);
+    let exposition = exposition
+        .with_watches("scheduler_", &watches)
+        .with_process()
+        .with_requests(&cluster.access);
     let (view, health) = (View::default(), Health::of(&watches));
-    serve(&daemon, &cluster, ports, &health, exposition, &view).await?;
+    for (name, is_on) in about.gates {
+        metrics.feature_enabled.set([name, ""], i64::from(*is_on));
+    }
+    let answers = PortAnswers {
+        exposition,
+        metrics: metrics.clone(),
+        pages: pages(&view, config, about, started),
+    };
+    serve(&daemon, &cluster, ports, &health, answers).await?;
     let election = &config.leader_election;
     let pods = take_part(&cluster, &metrics, leases::of_pods(election));
     let sessions = batch.as_mut().map(|batch| {
@@ -128,6 +143,7 @@ pub(crate) async fn run(
         watch_events,
         role: pods.role(),
         synced,
+        recorder,
         metrics,
         view,
         extenders,
@@ -202,14 +218,20 @@ fn follow(
     }
 }
 
+/// What the secure port answers beside health.
+struct PortAnswers {
+    exposition: Exposition,
+    metrics: Metrics,
+    pages: BTreeMap<&'static str, Page>,
+}
+
 /// Opens the ports and serves on them.
 async fn serve(
     daemon: &Daemon,
     cluster: &Cluster,
     ports: &Ports,
     health: &Health,
-    exposition: Exposition,
-    view: &View,
+    answers: PortAnswers,
 ) -> Result<(), RunError> {
     if let Some(port) = &ports.secure {
         let OpenPort {
@@ -219,9 +241,9 @@ async fn serve(
         } = port.open(&cluster.hostname, Timestamp::now()).await?;
         let answers = Answers {
             health: health.clone(),
-            exposition,
-            pages: pages(view),
-            auth,
+            exposition: answers.exposition,
+            pages: answers.pages,
+            auth: auth.counted(answers.metrics),
         };
         info!(
             "serves health and metrics on https://{}",

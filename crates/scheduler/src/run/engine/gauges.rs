@@ -3,6 +3,7 @@
 use crate::run::metrics::Metrics;
 use crate::run::writer::Writer;
 use evictd_scheduling::{Pool, Scheduler};
+use std::collections::BTreeMap;
 
 /// Brings the gauges up to date. The engine does this every second.
 pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writer) {
@@ -22,6 +23,15 @@ pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writ
     }
     for (name, count) in pools {
         metrics.pending_pods.set([name], number(count));
+    }
+    let mut in_flight: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in queue.in_flight_events() {
+        *in_flight.entry(event).or_default() += 1;
+    }
+    // Those that have ended are zero.
+    metrics.inflight_events.clear();
+    for (event, count) in in_flight {
+        metrics.inflight_events.set([event], number(count));
     }
     let sizes = scheduler.cluster().sizes();
     let cache = [

@@ -63,7 +63,9 @@ impl Engine {
         };
         let took = began.elapsed();
         let (bound, evicted) = (outcome.bindings.len(), outcome.evicted.len());
-        self.metrics.sessions.session(took, &outcome);
+        if let Some(sessions) = &self.metrics.sessions {
+            sessions.session(took, &outcome);
+        }
         if bound + evicted > 0 {
             info!("a session binds {bound} pods and evicts {evicted}, after {took:?}");
         }

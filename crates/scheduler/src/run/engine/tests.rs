@@ -6,7 +6,7 @@ use super::{Engine, Ports};
 use crate::run::deadline::Deadline;
 use crate::run::events::Events;
 use crate::run::extenders::Extenders;
-use crate::run::metrics::Metrics;
+use crate::run::metrics::{Metrics, MetricsRecorder};
 use crate::run::pod_ref::PodRef;
 use crate::run::view::View;
 use crate::run::watches::{self, Reflectors};
@@ -16,7 +16,7 @@ use evictd_cluster_client::lease::Role;
 use evictd_cluster_client::{Access, Credentials, Watches, news};
 use evictd_daemon::metrics::{Exposition, Format};
 use evictd_placement::{Cluster, Filter, Here, Plugin, Pod, Rejection};
-use evictd_scheduling::{Framework, Scheduler, Settings};
+use evictd_scheduling::{Framework, Recorder, Scheduler, Settings};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer, Fault};
 use jiff::{SignedDuration, Timestamp};
@@ -77,7 +77,8 @@ impl Running {
             watches: &Watches::default(),
         };
         watches::start(reflectors, false);
-        let (metrics, exposition) = Metrics::new();
+        let (metrics, exposition) = Metrics::new(false);
+        let recorder = Arc::new(MetricsRecorder::new(metrics.clone()));
         let (role_sender, role) = watch::channel(Role::Leader);
         let (synced, _) = watch::channel(false);
         let view = View::default();
@@ -87,6 +88,7 @@ impl Running {
             watch_events,
             role,
             synced,
+            recorder: Arc::clone(&recorder),
             metrics,
             view: view.clone(),
             extenders: Extenders::none(),
@@ -96,6 +98,7 @@ impl Running {
         };
         let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
             let mut framework = Framework::of_default(cluster);
+            framework.recorder = Arc::clone(&recorder) as Arc<dyn Recorder>;
             more(&mut framework);
             Ok::<_, String>(vec![framework])
         });
@@ -150,6 +153,51 @@ fn pod(name: &str, cpu: &str, priority: i32) -> Value {
 fn node_of(admin: &Actor, name: &str) -> Value {
     let pod = admin.get("pods", &format!("default/{name}"));
     pod.map_or(Value::Null, |pod| pod["spec"]["nodeName"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extension_points_plugins_hints_and_events_are_measured() {
+    let running = Running::start(&[("one", "2")]).await;
+    running.admin.create(pod("small", "1", 0)).unwrap();
+    running.until_bound("small");
+    running.admin.create(pod("large", "64", 0)).unwrap();
+    running.until("scheduler_schedule_attempts_total{result=\"unschedulable\",profile=\"default-scheduler\"} 1");
+    // The hints of the plugin that rejected the large pod are asked about each.
+    running
+        .admin
+        .delete("pods", "default/small", json!({ "gracePeriodSeconds": 0 }))
+        .unwrap();
+    node(&running.admin, "two", "1");
+    let point = |point: &str, status: &str| {
+        format!("extension_point=\"{point}\",status=\"{status}\",profile=\"default-scheduler\"}}")
+    };
+    let has = |line: String| {
+        wait_until(&line, || {
+            let text = running.exposition.render(Format::Plain).unwrap();
+            text.lines()
+                .any(|known| known.starts_with(&line) && !known.ends_with(" 0"))
+        });
+    };
+    for (name, status) in [
+        ("PreFilter", "Success"),
+        ("Filter", "Success"),
+        ("PostFilter", "Unschedulable"),
+        ("PreScore", "Success"),
+        ("Score", "Success"),
+        ("Reserve", "Success"),
+        ("Permit", "Success"),
+    ] {
+        has(format!(
+            "scheduler_framework_extension_point_duration_seconds_count{{{}",
+            point(name, status)
+        ));
+    }
+    // The first attempt is measured plugin by plugin.
+    has("scheduler_plugin_execution_duration_seconds_count{plugin=\"NodeResourcesFit\",extension_point=\"Filter\",status=\"Success\"}".to_owned());
+    has("scheduler_plugin_evaluation_total{plugin=\"NodeResourcesFit\",extension_point=\"Filter\",profile=\"default-scheduler\"}".to_owned());
+    has("scheduler_queueing_hint_execution_duration_seconds_count{plugin=\"NodeResourcesFit\",event=\"NodeAdd\",hint=\"QueueSkip\"}".to_owned());
+    has("scheduler_event_handling_duration_seconds_count{event=\"NodeAdd\"}".to_owned());
+    has("scheduler_event_handling_duration_seconds_count{event=\"AssignedPodAdd\"}".to_owned());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,18 @@
 //! Names, types, labels and buckets of the metrics are those of kube-scheduler.
 
-use super::{Metrics, attempts_label};
+use super::{Metrics, MetricsRecorder, attempts_label};
 use evictd_daemon::metrics::Format;
+use evictd_scheduling::Recorder as _;
+use evictd_scheduling::config::Point;
 
 /// Name, type, level and labels. For a histogram also the first and last bound and their number.
 const EXPECTED: &str = "\
+authentication_attempts gauge ALPHA result
+authentication_duration_seconds histogram ALPHA result 0.001..16.384 15
+authorization_attempts_total counter ALPHA result
+authorization_duration_seconds histogram ALPHA result 0.001..16.384 15
+kubernetes_build_info gauge ALPHA build_date,compiler,git_commit,git_tree_state,git_version,go_version,major,minor,platform
+kubernetes_feature_enabled gauge BETA name,stage
 leader_election_master_status gauge ALPHA name
 scheduler_batch_attempts_total counter ALPHA profile,result
 scheduler_batch_cache_flushed_total counter ALPHA profile,reason
@@ -57,6 +65,11 @@ fn touch(metrics: &Metrics) {
     let hint = ["Fit", "NodeAdd", "Queue"];
     metrics.queueing_hint_execution_duration.observe(hint, 0.1);
     metrics.queue_incoming_pods.add(["active", "PodAdd"], 1);
+    metrics.feature_enabled.set(["SidecarContainers", ""], 1);
+    metrics.authentication_attempts.add(["success"], 1);
+    metrics.authentication_duration.observe(["success"], 0.1);
+    metrics.authorization_attempts.add(["allowed"], 1);
+    metrics.authorization_duration.observe(["allowed"], 0.1);
     metrics.permit_wait_duration.observe(["Success"], 0.1);
     metrics.unschedulable_pods.set(["Fit", "p"], 1);
     metrics.plugin_evaluation.add(["Fit", "Filter", "p"], 1);
@@ -123,14 +136,18 @@ fn bounds(samples: &[&str]) -> String {
 
 #[test]
 fn s5_097_s5_098_names_types_labels_and_buckets_are_kube_schedulers() {
-    let (metrics, exposition) = Metrics::new();
+    let (metrics, exposition) = Metrics::new(false);
     touch(&metrics);
     let text = exposition.render(Format::Plain).unwrap();
-    let all = families(&text);
-    // The metrics of batch sessions have Volcano's names (S6-143).
-    let lines = all.split_inclusive('\n');
-    let lines: String = lines.filter(|line| !line.starts_with("volcano_")).collect();
-    assert_eq!(lines, EXPECTED);
+    // Those of batch sessions are absent where none run.
+    assert_eq!(families(&text), EXPECTED);
+    let (_, with_batch) = Metrics::new(true);
+    assert!(
+        with_batch
+            .render(Format::Plain)
+            .unwrap()
+            .contains("volcano_queue_share")
+    );
     assert!(text.contains("# TYPE scheduler_schedule_attempts_total counter"));
     let open = exposition.render(Format::Open).unwrap();
     assert!(open.ends_with("# EOF\n"));
@@ -138,7 +155,7 @@ fn s5_097_s5_098_names_types_labels_and_buckets_are_kube_schedulers() {
 
 #[test]
 fn metrics_that_alerts_use_are_zero_at_the_start() {
-    let (_, exposition) = Metrics::new();
+    let (_, exposition) = Metrics::new(false);
     let text = exposition.render(Format::Plain).unwrap();
     for line in [
         "scheduler_pending_pods{queue=\"active\"} 0",
@@ -160,4 +177,26 @@ fn s5_099_attempts_are_counted_to_fifteen() {
     assert_eq!(attempts_label(14), "14");
     assert_eq!(attempts_label(15), "15+");
     assert_eq!(attempts_label(400), "15+");
+}
+
+#[test]
+fn a_tenth_of_the_attempts_and_a_thousand_hints_a_second_are_measured() {
+    let (metrics, exposition) = Metrics::new(false);
+    let recorder = MetricsRecorder::new(metrics);
+    let sampled = (0..1000).filter(|_| {
+        recorder.next_attempt();
+        recorder.samples_plugins()
+    });
+    assert_eq!(sampled.count(), 100);
+    for _ in 0..2 {
+        let sampled = (0..5000).filter(|_| recorder.samples_hints());
+        assert_eq!(sampled.count(), 1000);
+        recorder.next_second();
+    }
+    for _ in 0..3 {
+        recorder.on_evaluated("p", "NodeName", Point::Filter, 7);
+    }
+    let text = exposition.render(Format::Plain).unwrap();
+    let line = "scheduler_plugin_evaluation_total{plugin=\"NodeName\",extension_point=\"Filter\",profile=\"p\"} 21";
+    assert!(text.contains(line), "{text}");
 }

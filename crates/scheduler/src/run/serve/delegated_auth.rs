@@ -1,6 +1,7 @@
 //! Authentication and authorization of clients. The API server reviews them, and its answers are cached.
 
 use super::certificate::Subject;
+use crate::run::metrics::Metrics;
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT};
 use hyper::Request;
 use hyper::header::CONTENT_TYPE;
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -51,6 +52,7 @@ struct Shared {
     times: CacheTimes,
     users: Cache<String, Option<User>>,
     rights: Cache<Right, bool>,
+    metrics: OnceLock<Metrics>,
 }
 
 /// A user's right to do `verb` on `path`.
@@ -125,7 +127,16 @@ impl DelegatedAuth {
             times,
             users: Cache::default(),
             rights: Cache::default(),
+            metrics: OnceLock::new(),
         }))
+    }
+
+    /// The results are counted by these metrics.
+    #[must_use]
+    pub(crate) fn counted(self, metrics: Metrics) -> Self {
+        // It is set once, before the port is served.
+        let _ = self.0.metrics.set(metrics);
+        self
     }
 
     pub(super) async fn check(
@@ -141,11 +152,32 @@ impl DelegatedAuth {
         if self.0.always_allowed.iter().any(open) {
             return Ok(());
         }
-        let user = self.user(credentials).await?;
-        if user.groups.iter().any(|group| group == MASTERS) {
-            return Ok(());
+        let began = Instant::now();
+        let user = self.user(credentials).await;
+        if let Some(metrics) = self.0.metrics.get() {
+            let result = if user.is_ok() { "success" } else { "failure" };
+            metrics.authentication_attempts.add([result], 1);
+            let seconds = began.elapsed().as_secs_f64();
+            metrics.authentication_duration.observe([result], seconds);
         }
-        if self.is_authorized(&user, verb, path).await? {
+        let user = user?;
+        let began = Instant::now();
+        let allowed = if user.groups.iter().any(|group| group == MASTERS) {
+            Ok(true)
+        } else {
+            self.is_authorized(&user, verb, path).await
+        };
+        if let Some(metrics) = self.0.metrics.get() {
+            let result = match &allowed {
+                Ok(true) => "allowed",
+                Ok(false) => "denied",
+                Err(_) => "error",
+            };
+            metrics.authorization_attempts.add([result], 1);
+            let seconds = began.elapsed().as_secs_f64();
+            metrics.authorization_duration.observe([result], seconds);
+        }
+        if allowed? {
             return Ok(());
         }
         Err(Denied::Forbidden {

@@ -40,9 +40,10 @@ pub(crate) const LIMITS: Limits = Limits {
     ..Limits::METRICS
 };
 
-/// Makes the JSON of a page from the query of the request.
-pub(crate) type Page =
-    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
+/// Makes a page from the query of the request: its content type and text.
+pub(crate) type Page = Arc<
+    dyn Fn(String) -> Pin<Box<dyn Future<Output = (&'static str, String)> + Send>> + Send + Sync,
+>;
 
 /// The content of the port. Clones share it.
 #[derive(Clone)]
@@ -99,8 +100,8 @@ async fn authorized(answers: &Answers, client: &Client, request: Request) -> Res
     match answers.pages.get(path) {
         Some(page) => {
             let query = request.uri().query().unwrap_or_default();
-            let text = page(query.to_owned()).await;
-            ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+            let (kind, text) = page(query.to_owned()).await;
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         None => probes::not_found(),
     }

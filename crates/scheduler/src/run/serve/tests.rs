@@ -91,9 +91,10 @@ impl Port {
         let listener = server::bind("--secure-port", &anywhere).await.unwrap();
         let address = listener.local_addr().unwrap();
         let health = Health::default();
-        let (_, exposition) = Metrics::new();
-        let configz: Page =
-            Arc::new(|query| Box::pin(async move { json!({"asked": query}).to_string() }));
+        let (_, exposition) = Metrics::new(false);
+        let configz: Page = Arc::new(|query| {
+            Box::pin(async move { ("application/json", json!({"asked": query}).to_string()) })
+        });
         let answers = Answers {
             health: health.clone(),
             exposition,
