@@ -124,6 +124,16 @@ impl Inventory {
         claim.map(|claim| &claim.wire)
     }
 
+    /// All claims, by namespace and name.
+    pub fn claims(&self) -> impl Iterator<Item = &wire::ResourceClaim> {
+        self.claims.values().map(|claim| &claim.wire)
+    }
+
+    /// Whether the class exists.
+    pub fn has_class(&self, name: &str) -> bool {
+        self.classes.contains_key(name)
+    }
+
     pub(crate) fn compiled(&self, namespace: &str, name: &str) -> Option<&Arc<Claim>> {
         self.claims.get(&(namespace.to_owned(), name.to_owned()))
     }

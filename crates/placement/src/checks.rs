@@ -118,6 +118,11 @@ impl<'c> Checks<'c> {
         filter::unchecked(self.cluster, self.pod)
     }
 
+    /// The objects that keep the pod from every node, one line each: claims, their classes and volumes, holders of devices.
+    pub fn blockers(&self) -> Vec<String> {
+        filter::blockers::of(self.cluster, self.pod)
+    }
+
     /// Returns the filters for reuse with [`Checks::with`].
     pub fn into_filters(self) -> Vec<Box<dyn Filter>> {
         self.filters

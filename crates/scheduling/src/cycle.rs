@@ -249,6 +249,11 @@ impl Framework {
         checks.on(node).obstacle()
     }
 
+    /// The objects that keep a pod from every node, one line each.
+    pub fn blockers(&self, cluster: &Cluster, pod: &Pod) -> Vec<String> {
+        Checks::with(cluster, pod, Vec::new()).blockers()
+    }
+
     /// The plugin that rejects a pod on a node, with its messages; `None` if the pod fits.
     pub(crate) fn rejection(
         &self,

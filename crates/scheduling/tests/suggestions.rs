@@ -5,7 +5,7 @@
 use evictd_placement::Cluster;
 use evictd_pod::{Node, wire};
 use evictd_scheduling::{Framework, NodeSuggestions, suggestions};
-use evictd_what_if::Suggestion;
+use evictd_what_if::{SpreadChange, Suggestion};
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 
@@ -137,10 +137,30 @@ impl Scene {
                     .map_or(0, |text| text.parse().unwrap());
                 *amount_field = json!((there + amount.value()).to_string());
             }
-            Suggestion::RemovePods(names) => self.pods.retain(|pod| {
-                let name = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
-                !names.contains(&name)
-            }),
+            Suggestion::Spread { key, change } => {
+                let constraints = spec["topologySpreadConstraints"].as_array_mut().unwrap();
+                for constraint in constraints
+                    .iter_mut()
+                    .filter(|of| of["topologyKey"] == *key)
+                {
+                    match change {
+                        SpreadChange::HonorTaints => {
+                            constraint["nodeTaintsPolicy"] = json!("Honor")
+                        }
+                        SpreadChange::MaxSkew(skew) => constraint["maxSkew"] = json!(skew),
+                        SpreadChange::NoMinDomains => constraint["minDomains"] = Value::Null,
+                        SpreadChange::ScheduleAnyway => {
+                            constraint["whenUnsatisfiable"] = json!("ScheduleAnyway");
+                        }
+                    }
+                }
+            }
+            Suggestion::RemovePods(names) | Suggestion::AwaitPods(names) => {
+                self.pods.retain(|pod| {
+                    let name = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+                    !names.contains(&name)
+                })
+            }
         }
     }
 }
@@ -288,8 +308,162 @@ fn the_nodes_with_the_fewest_changes_come_first_and_each_change_is_needed() {
     };
     let words = scene.words();
     assert_eq!(words.len(), 5);
-    assert_eq!(words[0], "n8: 2 more cpu");
-    assert_eq!(words[1], "n7: 3 more cpu");
+    // It lacks nothing.
+    assert_eq!(words[0], "x: the node uncordoned");
+    assert_eq!(words[1], "n8: 2 more cpu");
+    assert_eq!(words[2], "n7: 3 more cpu");
+}
+
+/// Three replicas of a `ReplicaSet` on two nodes, and a third node that no replica tolerates.
+fn replicas(spec: Value) -> Scene {
+    let owner = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": true }]);
+    let replica = |name: &str, on: &str| {
+        let mut replica = pod(name, on, 1, json!({}));
+        replica["metadata"]["ownerReferences"] = owner.clone();
+        replica
+    };
+    let taint = json!({ "taints": [{ "key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule" }] });
+    Scene {
+        nodes: vec![
+            node("a", 8, json!({}), json!({})),
+            node("b", 8, json!({}), json!({})),
+            node("master", 8, json!({}), taint),
+        ],
+        pods: vec![replica("web-1", "a"), replica("web-2", "b")],
+        incoming: pod("new", "", 1, spec),
+    }
+}
+
+#[test]
+fn a_hard_spread_is_relaxed_and_no_replica_is_deleted() {
+    let spread = |more: Value| {
+        let mut constraint = json!({ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": { "matchLabels": { "app": "web" } } });
+        constraint
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        replicas(json!({ "topologySpreadConstraints": [constraint] })).words()
+    };
+    let key = "kubernetes.io/hostname";
+    let relaxed = format!(
+        "nodeTaintsPolicy: Honor for {key}; or maxSkew: 2 for {key}; or whenUnsatisfiable: ScheduleAnyway for {key}"
+    );
+    let words = spread(json!({}));
+    assert_eq!(
+        words[..2],
+        [format!("a: {relaxed}"), format!("b: {relaxed}")]
+    );
+    let toleration = "master: a toleration of node-role.kubernetes.io/control-plane:NoSchedule";
+    assert_eq!(words[2..], [toleration]);
+    let words = spread(json!({ "nodeTaintsPolicy": "Honor", "minDomains": 3 }));
+    let relaxed = format!(
+        "no minDomains for {key}; or maxSkew: 2 for {key}; or whenUnsatisfiable: ScheduleAnyway for {key}"
+    );
+    assert!(words.contains(&format!("a: {relaxed}")), "{words:?}");
+}
+
+#[test]
+fn no_pod_is_removed_that_its_controller_creates_again() {
+    let apart = json!({ "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } } }] } } });
+    let words = replicas(apart).words();
+    assert_eq!(
+        words,
+        ["master: a toleration of node-role.kubernetes.io/control-plane:NoSchedule"]
+    );
+}
+
+#[test]
+fn a_terminating_peer_is_named_and_its_end_is_suggested() {
+    let near = json!({ "affinity": { "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } } }] } } });
+    let mut old = pod("old", "a", 1, json!({}));
+    old["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let scene = Scene {
+        nodes: vec![
+            node("a", 4, json!({}), json!({ "unschedulable": true })),
+            node("b", 4, json!({}), json!({})),
+        ],
+        pods: vec![old],
+        incoming: pod("new", "", 1, near),
+    };
+    let words = scene.words();
+    assert!(
+        words.contains(&"b: the end of default/old".to_owned()),
+        "{words:?}"
+    );
+    let mut cluster = scene.cluster();
+    let framework = Framework::of_default(&mut cluster);
+    let pod = cluster
+        .pod(from_value(scene.incoming.clone()).unwrap())
+        .unwrap();
+    let b = cluster.find_node("b").unwrap();
+    let obstacle = framework.obstacle(&cluster, &pod, b).unwrap();
+    let named =
+        "no pod that it must be near in b; there is default/old on a (cordoned), which terminates";
+    assert_eq!(obstacle, named);
+}
+
+#[test]
+fn claims_classes_volumes_and_holders_of_devices_are_named() {
+    let mut cluster = Cluster::new();
+    let framework = Framework::of_default(&mut cluster);
+    let claim = |name: &str, class: Value| {
+        json!({ "metadata": { "name": name, "namespace": "default", "uid": name },
+            "spec": { "storageClassName": class, "accessModes": ["ReadWriteOnce"],
+                "resources": { "requests": { "storage": "10Gi" } } }, "status": { "phase": "Pending" } })
+    };
+    for wire in [
+        claim("lost", json!("missing")),
+        claim("none", Value::Null),
+        claim("late", json!("late")),
+    ] {
+        cluster.add_claim(&from_value(wire).unwrap()).unwrap();
+    }
+    let class = json!({ "metadata": { "name": "late" }, "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer" });
+    cluster
+        .add_storage_class(&from_value(class).unwrap())
+        .unwrap();
+    let volume = json!({ "metadata": { "name": "small" }, "status": { "phase": "Available" },
+        "spec": { "storageClassName": "late", "capacity": { "storage": "5Gi" }, "accessModes": ["ReadWriteOnce"] } });
+    cluster.add_volume(&from_value(volume).unwrap()).unwrap();
+    let devices = |name: &str, class: &str, status: Value| {
+        json!({ "metadata": { "name": name, "namespace": "default", "uid": name }, "status": status,
+            "spec": { "devices": { "requests": [{ "name": "r", "exactly": { "deviceClassName": class } }] } } })
+    };
+    let result =
+        json!({ "request": "r", "driver": "gpu.example.com", "pool": "n", "device": "gpu-0" });
+    let held = json!({ "allocation": { "devices": { "results": [result] } },
+        "reservedFor": [{ "resource": "pods", "name": "train", "uid": "t" }] });
+    for wire in [
+        devices("wants", "none", json!({})),
+        devices("held", "gpu", held),
+    ] {
+        cluster.devices_mut().put_claim(from_value(wire).unwrap());
+    }
+    let volumes: Vec<Value> = ["lost", "none", "late"]
+        .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }))
+        .into();
+    let incoming = pod(
+        "new",
+        "",
+        1,
+        json!({ "volumes": volumes,
+        "resourceClaims": [{ "name": "c", "resourceClaimName": "wants" }] }),
+    );
+    let pod = cluster.pod(from_value(incoming).unwrap()).unwrap();
+    assert_eq!(
+        framework.blockers(&cluster, &pod),
+        [
+            "claim default/lost names StorageClass missing, which does not exist",
+            "claim default/none names no StorageClass, and no class is the default",
+            "volume small is too small: 5Gi of 10Gi (claim default/late)",
+            "claim default/wants names DeviceClass none, which does not exist",
+            "device gpu-0 of pool n belongs to claim default/held; reserved for pod train",
+        ]
+    );
 }
 
 fn scene() -> impl Strategy<Value = Scene> {

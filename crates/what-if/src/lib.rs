@@ -40,4 +40,4 @@ mod search;
 mod suggestion;
 
 pub use search::{Trial, least, necessary, one_by_one, step_by_step};
-pub use suggestion::Suggestion;
+pub use suggestion::{SpreadChange, Suggestion};

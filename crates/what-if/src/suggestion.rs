@@ -34,10 +34,51 @@ pub enum Suggestion {
     },
     /// Remove these pods, `namespace/name`, from the node.
     RemovePods(Vec<String>),
+    /// Wait until these pods, `namespace/name`, have ended, which terminate already. They may be on other nodes.
+    AwaitPods(Vec<String>),
+    /// Change the hard spread constraints of the pod with this topology key.
+    Spread {
+        /// The topology key.
+        key: String,
+        /// The change.
+        change: SpreadChange,
+    },
+}
+
+/// A change of a hard spread constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpreadChange {
+    /// Nodes whose taints the pod does not tolerate count no more.
+    HonorTaints,
+    /// A larger `maxSkew`.
+    MaxSkew(i32),
+    /// No `minDomains`.
+    NoMinDomains,
+    /// The constraint only orders the nodes.
+    ScheduleAnyway,
+}
+
+impl SpreadChange {
+    fn apply(self, key: &str, pod: &mut Pod) {
+        let constraints = pod.spec.topology_spread_constraints.iter_mut();
+        let hard = constraints.filter(|constraint| {
+            constraint.topology_key == key && constraint.when_unsatisfiable == "DoNotSchedule"
+        });
+        for constraint in hard {
+            match self {
+                Self::HonorTaints => "Honor".clone_into(&mut constraint.node_taints_policy),
+                Self::MaxSkew(skew) => constraint.max_skew = skew,
+                Self::NoMinDomains => constraint.min_domains = None,
+                Self::ScheduleAnyway => {
+                    "ScheduleAnyway".clone_into(&mut constraint.when_unsatisfiable);
+                }
+            }
+        }
+    }
 }
 
 impl Suggestion {
-    /// Applies the change to the node and the pod. [`Self::RemovePods`] changes neither.
+    /// Applies the change to the node and the pod. [`Self::RemovePods`] and [`Self::AwaitPods`] change neither.
     pub fn apply(&self, node: &mut Node, pod: &mut Pod) {
         match self {
             Self::Uncordon => {
@@ -78,7 +119,8 @@ impl Suggestion {
                 };
                 list.insert(resource.as_str(), sum);
             }
-            Self::RemovePods(_) => {}
+            Self::Spread { key, change } => change.apply(key, pod),
+            Self::RemovePods(_) | Self::AwaitPods(_) => {}
         }
     }
 }
@@ -103,6 +145,15 @@ impl fmt::Display for Suggestion {
             }
             Self::AddCapacity { resource, amount } => write!(f, "{amount} more {resource}"),
             Self::RemovePods(pods) => write!(f, "{} gone from the node", pods.join(", ")),
+            Self::AwaitPods(pods) => write!(f, "the end of {}", pods.join(", ")),
+            Self::Spread { key, change } => match change {
+                SpreadChange::HonorTaints => write!(f, "nodeTaintsPolicy: Honor for {key}"),
+                SpreadChange::MaxSkew(skew) => write!(f, "maxSkew: {skew} for {key}"),
+                SpreadChange::NoMinDomains => write!(f, "no minDomains for {key}"),
+                SpreadChange::ScheduleAnyway => {
+                    write!(f, "whenUnsatisfiable: ScheduleAnyway for {key}")
+                }
+            },
         }
     }
 }

@@ -281,7 +281,7 @@ impl fmt::Display for Change {
                     write!(f, "node {node} gets the label {key}={value}")
                 }
                 Suggestion::RemoveLabel(key) => write!(f, "node {node} loses the label {key}"),
-                Suggestion::AddToleration(_) => {
+                Suggestion::AddToleration(_) | Suggestion::Spread { .. } => {
                     write!(f, "its pods have {suggestion} (node {node})")
                 }
                 Suggestion::RemoveNodeSelector(_) | Suggestion::RemoveNodeAffinity => {
@@ -289,6 +289,7 @@ impl fmt::Display for Change {
                 }
                 Suggestion::AddCapacity { .. } => write!(f, "node {node} has {suggestion}"),
                 Suggestion::RemovePods(pods) => write!(f, "{} leave node {node}", named(pods)),
+                Suggestion::AwaitPods(pods) => write!(f, "{} end", named(pods)),
             },
             Self::MoreNodes { like, count } => {
                 write!(f, "{} like {like} added", counted(*count, "more node"))

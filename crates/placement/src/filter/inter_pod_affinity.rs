@@ -284,6 +284,29 @@ impl InterPodAffinity {
         self.selects_itself && affinity.all(|tally| tally.all == 0)
     }
 
+    /// A pod anywhere that counts in a tally, with its node and what will become of both.
+    fn peer(&self, cluster: &Cluster, wanted: &Tally) -> Option<String> {
+        let mut tallies = self.tallies.iter();
+        let column = tallies.position(|tally| std::ptr::eq(tally, wanted))?;
+        let counts = |pod: &Pod| self.counts[pod.group.index() * self.tallies.len() + column];
+        cluster.node_ids().find_map(|id| {
+            let node = cluster.node(id);
+            let pod = node.pods.iter().find(|pod| counts(pod))?;
+            let terminates = if pod.terminating {
+                ", which terminates"
+            } else {
+                ""
+            };
+            let cordoned = if node.unschedulable {
+                " (cordoned)"
+            } else {
+                ""
+            };
+            let (name, node) = (cluster.full_name(pod), cluster.node_name(id));
+            Some(format!("{name} on {node}{cordoned}{terminates}"))
+        })
+    }
+
     /// A pod that counts in a tally here, with its node if that is another one.
     fn example_pod(
         &self,
@@ -366,7 +389,10 @@ impl Filter for InterPodAffinity {
             (Rule::Affinity, None) => Some(format!("the node has no label {}", text(key))),
             (Rule::Affinity, Some(value)) => {
                 let value = text(value);
-                Some(format!("no pod that it must be near in {value}"))
+                let elsewhere = self.peer(here.cluster, tally);
+                let elsewhere =
+                    elsewhere.map_or(String::new(), |peer| format!("; there is {peer}"));
+                Some(format!("no pod that it must be near in {value}{elsewhere}"))
             }
             (Rule::AntiAffinity, _) => {
                 Some(format!("required anti-affinity with {}", example_pod()?))

@@ -1,5 +1,6 @@
 //! The filters of kube-scheduler 1.36, each compiled for one pod. Order and messages are kube-scheduler's.
 
+pub(crate) mod blockers;
 pub(crate) mod claims;
 pub(crate) mod declared_features;
 pub(crate) mod devices;

@@ -5,9 +5,9 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, ApiError, CALL_TIMEOUT, Credentials};
 use evictd_command::{Colour, Column, Failure, Output, Table, View};
+use indexmap::IndexMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
@@ -58,7 +58,7 @@ struct Pending {
 struct Suggestions {
     feasible: usize,
     #[serde(rename = "remedies")]
-    by_node: BTreeMap<String, Vec<Vec<String>>>,
+    by_node: IndexMap<String, Vec<Vec<String>>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

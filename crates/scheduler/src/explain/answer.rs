@@ -7,6 +7,7 @@ use evictd_scheduling::{
     Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict,
     suggestions, waking_events,
 };
+use indexmap::IndexMap;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,10 +46,13 @@ pub(crate) struct Answer {
     /// Why the nodes that passed the most filters reject the pod, with amounts and names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) obstacles: BTreeMap<String, String>,
-    /// For the nodes that need the fewest changes, lists of changes after which the pod would fit. Any of the lists is enough, and
+    /// The objects that keep the pod from every node: claims, their classes and volumes, holders of devices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) blockers: Vec<String>,
+    /// The nodes that need the least come first. For each of them, lists of changes after which the pod would fit. Any of the lists is enough, and
     /// each was tried on the cluster.
-    #[serde(rename = "remedies", skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) suggestions: BTreeMap<String, Vec<Vec<String>>>,
+    #[serde(rename = "remedies", skip_serializing_if = "IndexMap::is_empty")]
+    pub(super) suggestions: IndexMap<String, Vec<Vec<String>>>,
     /// The events after which the pod is tried again, with the plugins that registered them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) wakes: BTreeMap<&'static str, Vec<&'static str>>,
@@ -125,6 +129,7 @@ impl Answer {
                 .map(|name| PluginName::parse(name).unwrap_or(PluginName::Other));
             answer.wakes = waking_events(rejectors.collect()).into_iter().collect();
             answer.obstacles = obstacles(case, &filtered);
+            answer.blockers = framework.blockers(cluster, pod);
             answer.failure = Some(Failure::of(case, &filtered, failure));
             answer.suggestions = suggestions_for(case, &filtered);
             return Ok(answer);
@@ -198,7 +203,7 @@ fn obstacles(case: &Case, filtered: &Filtered) -> BTreeMap<String, String> {
     nearest.collect()
 }
 
-fn suggestions_for(case: &mut Case, filtered: &Filtered) -> BTreeMap<String, Vec<Vec<String>>> {
+fn suggestions_for(case: &mut Case, filtered: &Filtered) -> IndexMap<String, Vec<Vec<String>>> {
     let Case {
         cluster,
         framework,

@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, Scored};
 use evictd_command::{Colour, Column, Table, View};
+use indexmap::IndexMap;
 use std::collections::BTreeMap;
 
 /// The most nodes with scores, or that are named for one reason.
@@ -23,6 +24,12 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         let head = view.sentence("Obstacles on the nearest nodes:");
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
+    if !answer.blockers.is_empty() {
+        let lines = answer.blockers.iter();
+        let lines = lines.map(|line| view.hanging("  ", line));
+        let head = view.sentence("What is in the way:");
+        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
+    }
     parts.extend(suggestions(&answer.suggestions, view));
     if !answer.wakes.is_empty() {
         let events = answer.wakes.keys().copied().collect::<Vec<_>>().join(", ");
@@ -34,7 +41,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
 
 /// The changes after which the pod would fit, by node.
 pub(crate) fn suggestions(
-    by_node: &BTreeMap<String, Vec<Vec<String>>>,
+    by_node: &IndexMap<String, Vec<Vec<String>>>,
     view: View,
 ) -> Option<String> {
     let lines = by_node.iter().map(|(node, alternatives)| {

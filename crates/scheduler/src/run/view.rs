@@ -4,9 +4,10 @@ use evictd_pod::wire;
 use evictd_scheduling::{
     DecidingScore, PluginName, PluginSet, Pool, RejectedNodes, SchedulingQueue, waking_events,
 };
+use indexmap::IndexMap;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
@@ -45,7 +46,7 @@ pub(crate) struct Suggestions {
     pub(crate) feasible: usize,
     /// For the nodes that need the fewest changes, lists of changes. Any of the lists is enough.
     #[serde(rename = "remedies")]
-    pub(crate) by_node: BTreeMap<String, Vec<Vec<String>>>,
+    pub(crate) by_node: IndexMap<String, Vec<Vec<String>>>,
 }
 
 /// The pending pods, as JSON has them.

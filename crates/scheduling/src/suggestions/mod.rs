@@ -7,8 +7,28 @@ use crate::cycle::{Filtered, Verdict};
 use crate::framework::Framework;
 use evictd_placement::{Cluster, NodeId, Pod, Statement};
 use evictd_pod::{Node, wire};
-use evictd_what_if::{Suggestion, Trial as _, one_by_one, step_by_step};
+use evictd_what_if::{SpreadChange, Suggestion, Trial as _, one_by_one, step_by_step};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Which of several sufficient changes are searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Of the changes that answer a violated spread constraint, the one with this number. Of others the first.
+    Spread(usize),
+    /// Pods are removed where a resource is missing.
+    Removal,
+}
+
+impl Way {
+    const ALL: [Self; 5] = [
+        Self::Spread(0),
+        Self::Removal,
+        Self::Spread(1),
+        Self::Spread(2),
+        Self::Spread(3),
+    ];
+}
 
 /// The most changes that are combined.
 const MAX_COMBINED: usize = 3;
@@ -39,23 +59,25 @@ pub fn suggestions(
         return Vec::new();
     }
     let nearest = nearest(cluster, pod, filtered);
+    let distances: BTreeMap<NodeId, i64> = nearest.iter().copied().collect();
     let mut found = Vec::new();
-    for id in nearest
+    for (id, _) in nearest
         .into_iter()
         .take(most.saturating_mul(TRIED_PER_NODE))
     {
-        let mut alternatives: Vec<_> = [false, true]
-            .into_iter()
-            .filter_map(|removes_pods| Trial::new(cluster, framework, pod, id).search(removes_pods))
-            .collect();
-        alternatives.dedup();
+        let mut alternatives: Vec<Vec<Suggestion>> = Vec::new();
+        for way in Way::ALL {
+            let found = Trial::new(cluster, framework, pod, id).search(way);
+            alternatives.extend(found.filter(|found| !alternatives.contains(found)));
+        }
         if let Some(fewest) = alternatives.iter().map(Vec::len).min() {
             let node = cluster.node_name(id).to_owned();
-            found.push((fewest, NodeSuggestions { node, alternatives }));
+            let rank = (fewest, distances.get(&id).copied().unwrap_or_default());
+            found.push((rank, NodeSuggestions { node, alternatives }));
         }
     }
-    // The sort is stable: among nodes that need as many changes the nearest stays first.
-    found.sort_by_key(|(fewest, _)| *fewest);
+    // The sort is stable: among nodes that lack as much the nearest stays first.
+    found.sort_by_key(|(rank, _)| *rank);
     found
         .into_iter()
         .map(|(_, suggestion)| suggestion)
@@ -65,7 +87,7 @@ pub fn suggestions(
 
 /// The rejected nodes in the order in which they are tried: first those where the removal of pods could help, then those that
 /// passed more filters, then those that lack less.
-fn nearest(cluster: &mut Cluster, wire: &wire::Pod, filtered: &Filtered) -> Vec<NodeId> {
+fn nearest(cluster: &mut Cluster, wire: &wire::Pod, filtered: &Filtered) -> Vec<(NodeId, i64)> {
     let Ok(pod) = cluster.pod(wire.clone()) else {
         return Vec::new();
     };
@@ -82,7 +104,10 @@ fn nearest(cluster: &mut Cluster, wire: &wire::Pod, filtered: &Filtered) -> Vec<
         .collect();
     rejected.sort();
     cluster.release(pod);
-    rejected.into_iter().map(|(.., id)| id).collect()
+    rejected
+        .into_iter()
+        .map(|(_, _, distance, id)| (id, distance))
+        .collect()
 }
 
 /// A node and a pod that are changed until the pod fits on the node.
@@ -113,10 +138,16 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// A minimal set of changes after which the pod fits. With `removes_pods` pods are removed where a resource is missing.
-    fn search(mut self, removes_pods: bool) -> Option<Vec<Suggestion>> {
+    /// A minimal set of changes after which the pod fits.
+    fn search(mut self, way: Way) -> Option<Vec<Suggestion>> {
+        if matches!(way, Way::Spread(1..)) {
+            let (plugin, _) = self.obstacle(&[])?;
+            if plugin != "PodTopologySpread" {
+                return None;
+            }
+        }
         let suggestions = step_by_step(&mut self, MAX_COMBINED, |trial, suggestions, by| {
-            Some(vec![trial.answer(suggestions, by, removes_pods)?])
+            Some(vec![trial.answer(suggestions, by, way)?])
         })?;
         // A later change may have made an earlier one unnecessary: removed pods also free resources.
         Some(one_by_one(&mut self, suggestions))
@@ -127,24 +158,43 @@ impl<'a> Trial<'a> {
         &mut self,
         suggestions: &[Suggestion],
         by: &Rejected,
-        removes_pods: bool,
+        way: Way,
     ) -> Option<Suggestion> {
         let (plugin, reasons) = by;
         let proposals = self.changed(suggestions, |trial, node, wire, pod| {
-            if removes_pods && plugin == "NodeResourcesFit" {
+            if way == Way::Removal && plugin == "NodeResourcesFit" {
                 return Vec::new();
             }
             let here = (&*trial.cluster, trial.id);
             propose::proposals(here, (node, wire), pod, (plugin, reasons))
         })?;
         let mut changes = suggestions.to_vec();
+        let mut skip = match way {
+            Way::Spread(number) if plugin == "PodTopologySpread" => number,
+            Way::Spread(_) | Way::Removal => 0,
+        };
+        let mut found = None;
         for suggestion in proposals {
+            // Of the values of one field the first is enough.
+            if is_same_field(found.as_ref(), &suggestion) {
+                continue;
+            }
             // A change that leads to another rejection is progress; the next round answers that one.
             changes.push(suggestion);
-            if self.obstacle(&changes).as_ref() != Some(by) {
-                return changes.pop();
+            let helps = self.obstacle(&changes).as_ref() != Some(by);
+            let suggestion = changes.pop()?;
+            if !helps {
+                continue;
             }
-            changes.pop();
+            if skip == 0 {
+                return Some(suggestion);
+            }
+            skip -= 1;
+            found = Some(suggestion);
+        }
+        if found.is_some() {
+            // There are fewer than that.
+            return None;
         }
         let removed = self.changed(suggestions, |trial, _, _, pod| {
             let victims = removable_pods(trial.framework, trial.cluster, pod, trial.id)?;
@@ -165,8 +215,14 @@ impl<'a> Trial<'a> {
         let mut removed = Statement::default();
         for suggestion in suggestions {
             suggestion.apply(&mut node, &mut wire);
-            if let Suggestion::RemovePods(names) = suggestion {
-                self.remove_pods(&mut removed, names);
+            match suggestion {
+                Suggestion::RemovePods(names) => self.remove_pods(&mut removed, self.id, names),
+                Suggestion::AwaitPods(names) => {
+                    for id in self.cluster.node_ids().collect::<Vec<_>>() {
+                        self.remove_pods(&mut removed, id, names);
+                    }
+                }
+                _ => {}
             }
         }
         self.cluster.update_node(&node);
@@ -181,12 +237,12 @@ impl<'a> Trial<'a> {
         answer
     }
 
-    fn remove_pods(&mut self, removed: &mut Statement, names: &[String]) {
+    fn remove_pods(&mut self, removed: &mut Statement, id: NodeId, names: &[String]) {
         // From the end, because a removal shifts the indices after it.
-        for index in (0..self.cluster.node(self.id).pods.len()).rev() {
-            let pod = &self.cluster.node(self.id).pods[index];
+        for index in (0..self.cluster.node(id).pods.len()).rev() {
+            let pod = &self.cluster.node(id).pods[index];
             if names.contains(&self.cluster.full_name(pod)) {
-                removed.remove(self.cluster, self.id, index);
+                removed.remove(self.cluster, id, index);
             }
         }
     }
@@ -205,6 +261,19 @@ impl evictd_what_if::Trial for Trial<'_> {
     }
 }
 
+/// Whether both set the same field.
+fn is_same_field(found: Option<&Suggestion>, other: &Suggestion) -> bool {
+    let skew = |suggestion: &Suggestion| match suggestion {
+        Suggestion::Spread {
+            key,
+            change: SpreadChange::MaxSkew(_),
+        } => Some(key.clone()),
+        _ => None,
+    };
+    let found = found.and_then(skew);
+    found.is_some() && found == skew(other)
+}
+
 /// The pods of a node, the most important first, without which the pod would fit. `None` if that does not help, or if there are
 /// too many.
 fn removable_pods(
@@ -219,6 +288,10 @@ fn removable_pods(
     for index in (0..trial.pods().len()).rev() {
         if trial.fits().is_ok() {
             break;
+        }
+        // A controller would create another one at once.
+        if cluster.template(&trial.pods()[index]).owner.is_some() {
+            continue;
         }
         trial.remove(index);
         removed.push(index);

@@ -5,7 +5,7 @@ use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::selector::Requirement;
 use evictd_pod::wire;
 use evictd_pod::{Node, resources};
-use evictd_what_if::Suggestion;
+use evictd_what_if::{SpreadChange, Suggestion};
 use std::collections::BTreeSet;
 
 /// Changes that may resolve a rejection without the removal of pods. The first that helps is used.
@@ -24,9 +24,61 @@ pub(super) fn proposals(
             .filter_map(|reason| add_capacity(cluster, id, pod, reason))
             .take(1)
             .collect(),
-        "PodTopologySpread" | "InterPodAffinity" => absent_topologies(cluster, id, pod),
+        "PodTopologySpread" => {
+            let labels = absent_topologies(cluster, id, pod);
+            labels.into_iter().chain(spread(&wire.spec)).collect()
+        }
+        "InterPodAffinity" => {
+            let labels = absent_topologies(cluster, id, pod);
+            labels.into_iter().chain(ending(cluster, pod)).collect()
+        }
         _ => Vec::new(),
     }
+}
+
+/// By how much a `maxSkew` is raised at most.
+const MORE_SKEW: i32 = 16;
+
+/// Changes of the hard spread constraints, from those that change the least.
+fn spread(spec: &wire::PodSpec) -> Vec<Suggestion> {
+    let constraints = spec.topology_spread_constraints.iter();
+    let hard = constraints.filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule");
+    hard.flat_map(|constraint| {
+        let honors = constraint.node_taints_policy == "Honor";
+        let honor = (!honors).then_some(SpreadChange::HonorTaints);
+        let domains = constraint.min_domains.map(|_| SpreadChange::NoMinDomains);
+        let more = constraint.max_skew.saturating_add(1)..;
+        let skews = more.take(MORE_SKEW as usize).map(SpreadChange::MaxSkew);
+        let changes = honor.into_iter().chain(domains).chain(skews);
+        let key = &constraint.topology_key;
+        changes
+            .chain([SpreadChange::ScheduleAnyway])
+            .map(|change| Suggestion::Spread {
+                key: key.clone(),
+                change,
+            })
+            .collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+/// The most terminating pods that are tried.
+const ENDING: usize = 16;
+
+/// The end of a pod that terminates, one of the pod's namespace first.
+fn ending(cluster: &Cluster, pod: &Pod) -> Vec<Suggestion> {
+    let namespace = cluster.template(pod).namespace;
+    let pods = cluster
+        .node_ids()
+        .flat_map(|id| cluster.node(id).pods.iter());
+    let (own, others): (Vec<&Pod>, Vec<&Pod>) = pods
+        .filter(|other| other.terminating)
+        .partition(|other| cluster.template(other).namespace == namespace);
+    own.into_iter()
+        .chain(others)
+        .take(ENDING)
+        .map(|pod| Suggestion::AwaitPods(vec![cluster.full_name(pod)]))
+        .collect()
 }
 
 fn taint(node: &Node, pod: &wire::Pod) -> Option<Suggestion> {
