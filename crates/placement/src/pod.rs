@@ -5,8 +5,8 @@ use crate::labels::Labels;
 use crate::resources::{Amounts, Scored};
 use crate::symbol::Symbol;
 use crate::template::TemplateId;
-use evictd_pod::wire;
 use std::cmp::Reverse;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// The start time of a pod that has not started: later than every other.
@@ -48,8 +48,8 @@ pub struct Identity {
     pub labels: Labels,
     /// The nominated node.
     pub nominated: Option<Symbol>,
-    /// The generation of its spec.
-    pub generation: wire::Generation,
+    /// The generation of its spec, in the memory that is left over. `None` if it is unknown, or larger than any real one.
+    pub generation: Option<NonZeroU16>,
     /// Whether the scheduler has tried it and set `PodScheduled` to `False`.
     pub tried: bool,
     /// The scheduler's name.

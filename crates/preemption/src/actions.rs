@@ -112,7 +112,7 @@ impl Author<'_> {
             status: "True",
             reason: "PreemptionByScheduler",
             message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
-            observed_generation: victim.identity.generation,
+            observed_generation: victim.identity.generation.map(Into::into),
         };
         vec![condition, delete, event]
     }

@@ -306,6 +306,7 @@ impl Cluster {
         let conditions = || wire.status.conditions.iter();
         let scheduler = wire.spec.scheduler_name_or_default();
         let nominated = &wire.status.nominated_node_name;
+        let generation = wire.metadata.generation;
         let pod = Pod {
             priority: wire.spec.priority.unwrap_or(0),
             template,
@@ -326,7 +327,7 @@ impl Cluster {
             identity: Box::new(Identity {
                 nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
                 scheduler: self.symbols.intern(scheduler),
-                generation: wire.metadata.generation,
+                generation: generation.and_then(|generation| generation.try_into().ok()),
                 tried: conditions().any(|condition| {
                     condition.kind == "PodScheduled" && condition.status == "False"
                 }),

@@ -1,6 +1,6 @@
 //! The result of an attempt as JSON.
 
-use super::Case;
+use super::{Case, replicas};
 use evictd_placement::NodeId;
 use evictd_preemption::PlanError;
 use evictd_scheduling::{
@@ -38,6 +38,9 @@ pub(crate) struct Answer {
     /// The next node by score and name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) runner_up: Option<String>,
+    /// How many pods like it fit beside each other, this one included, up to [`replicas::MOST`]. Absent for a pod with claims.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) replicas: Option<usize>,
     /// Why the scheduler does not try the pod. The other fields are empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_tried: Option<String>,
@@ -148,6 +151,7 @@ impl Answer {
             .map(|plugin| (plugin.name.clone(), plugin.weight))
             .collect();
         answer.skipped_score_plugins = scores.skipped.into_iter().collect();
+        answer.replicas = replicas::count(case);
         Ok(answer)
     }
 

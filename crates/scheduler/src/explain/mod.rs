@@ -2,6 +2,7 @@
 
 mod answer;
 mod page;
+mod replicas;
 
 pub(crate) use answer::Answer;
 pub(crate) use page::{page, suggestions};

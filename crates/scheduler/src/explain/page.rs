@@ -1,6 +1,7 @@
 //! The result of an attempt as a page: the chosen node, the scores, and the reasons against the other nodes.
 
 use super::answer::{Answer, Scored};
+use super::replicas::MOST;
 use evictd_command::{Colour, Column, Table, View};
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
@@ -11,6 +12,12 @@ const SHOWN: usize = 5;
 pub(crate) fn page(answer: &Answer, view: View) -> String {
     let (colour, head) = headline(answer);
     let mut parts = vec![view.paint(colour, &view.sentence(&head))];
+    if let Some(count) = answer.replicas {
+        let up_to = if count == MOST { "At least " } else { "" };
+        let pods = if count == 1 { "pod" } else { "pods" };
+        let line = format!("{up_to}{count} {pods} like it fit now, this one included.");
+        parts.push(view.sentence(&line));
+    }
     if !answer.scores.is_empty() {
         parts.push(scores(answer, view));
     }

@@ -52,6 +52,24 @@ fn the_page_shows_the_chosen_node_and_the_deciding_scores() {
 }
 
 #[test]
+fn the_number_of_pods_like_it_that_fit_is_counted() {
+    let nodes = [node("one", "2"), node("two", "4"), node("small", "500m")];
+    let result = answer(&explain(&nodes, &pod("1"), &["-o", "json"]));
+    assert_eq!(result["replicas"], 6);
+    let mut apart = pod("1");
+    apart["metadata"]["labels"] = json!({ "app": "web" });
+    apart["spec"]["affinity"] = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } } }] } });
+    let result = answer(&explain(&nodes, &apart, &["-o", "json"]));
+    assert_eq!(result["replicas"], 2);
+    let page = String::from_utf8(explain(&nodes, &apart, &[]).stdout).unwrap();
+    assert!(
+        page.contains("2 pods like it fit now, this one included."),
+        "{page}"
+    );
+}
+
+#[test]
 fn obstacles_are_shown_with_amounts_and_with_the_events_that_wake_the_pod() {
     let nodes = [node("one", "2"), node("two", "4")];
     let result = answer(&explain(&nodes, &pod("6"), &["-o", "json"]));

@@ -146,7 +146,7 @@ fn s5_097_s5_098_names_types_labels_and_buckets_are_kube_schedulers() {
         with_batch
             .render(Format::Plain)
             .unwrap()
-            .contains("volcano_queue_share")
+            .contains("# TYPE volcano_")
     );
     assert!(text.contains("# TYPE scheduler_schedule_attempts_total counter"));
     let open = exposition.render(Format::Open).unwrap();
