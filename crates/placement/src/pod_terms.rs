@@ -48,7 +48,7 @@ impl<'g> TermsOf<'g> {
     }
 }
 
-/// What a pod or its namespace must have to be selected.
+/// A property of a pod or of its namespace, without which a term cannot select it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Anchor {
     Anything,
@@ -191,14 +191,14 @@ impl PodTerms {
     }
 }
 
-/// Everything that these labels fulfil.
+/// The properties of an object with these labels.
 fn anchors_of(labels: &Labels) -> impl Iterator<Item = Anchor> {
     let pairs = labels.iter();
     let labels = pairs.flat_map(|(key, value)| [Anchor::Key(key), Anchor::Label(key, value)]);
     std::iter::once(Anchor::Anything).chain(labels)
 }
 
-/// What labels need to be selected: one of these. Empty if nothing is selected.
+/// A selector selects only labels that have one of these. Empty if it selects nothing.
 fn anchors(selector: &Selector) -> Vec<Anchor> {
     let Selector::All(requirements) = selector else {
         return Vec::new();

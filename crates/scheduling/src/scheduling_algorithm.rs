@@ -109,15 +109,12 @@ impl SchedulingAlgorithm {
             .cache
             .take()
             .filter(|cache| cache.holds_for(framework, cluster, pod));
-        self.cache = match known {
-            Some(mut cache) => {
-                self.evaluated += cache.update(framework, cluster, pod);
-                Some(cache)
-            }
-            None => {
-                self.evaluated += cluster.nodes().len();
-                EquivalenceCache::new(framework, cluster, pod)
-            }
+        self.cache = if let Some(mut cache) = known {
+            self.evaluated += cache.update(framework, cluster, pod);
+            Some(cache)
+        } else {
+            self.evaluated += cluster.nodes().len();
+            EquivalenceCache::new(framework, cluster, pod)
         };
         let Some(cache) = &mut self.cache else {
             return schedule_uncached(framework, cluster, pod, allowed);

@@ -137,18 +137,18 @@ impl JobInfo {
 
     /// Adds or updates a pod; returns its earlier state.
     pub fn set_pod(&mut self, pod: Arc<TaskPod>) -> Option<Arc<TaskPod>> {
-        let task = task_of(&pod);
-        self.counts.add(task, &pod);
+        let (task, name) = (task_of(&pod).to_owned(), pod.metadata.name.clone());
+        let place = place_in_partition(&pod);
+        self.counts.add(&task, &pod);
         self.terminations.add(&pod);
-        if let Some(place) = place_in_partition(&pod) {
-            let name = pod.metadata.name.clone();
-            self.partitions.entry(place).or_default().insert(name);
+        if let Some(place) = place.clone() {
+            let names = self.partitions.entry(place).or_default();
+            names.insert(name.clone());
         }
-        let pods = self.pods.entry(task.to_owned()).or_default();
-        let old = pods.insert(pod.metadata.name.clone(), Arc::clone(&pod));
+        let old = self.pods.entry(task).or_default().insert(name, pod);
         if let Some(old) = &old {
             self.uncount(old);
-            if place_in_partition(old) != place_in_partition(&pod) {
+            if place_in_partition(old) != place {
                 self.leave_partition(old);
             }
         }

@@ -137,8 +137,9 @@ impl Kill {
         let refused = |owned: &mut Owned| info.refused.contains(&owned.1.metadata.name);
         let held: Vec<Owned> = self.going.extract_if(.., refused).collect();
         self.held = held.len();
-        held.iter()
-            .for_each(|(task, pod)| self.staying.add(task, pod));
+        for (task, pod) in &held {
+            self.staying.add(task, pod);
+        }
     }
 
     fn new(job: Arc<Job>, rule: Rule, compat: Compat) -> Self {

@@ -212,7 +212,7 @@ pub(crate) fn for_each_selected(
     mut selected: impl FnMut(usize) -> usize,
 ) {
     let steps = of_term(term);
-    let mut compare = |group: usize| {
+    let compare = |group: usize| {
         let other = &cluster.groups()[group];
         let more = if selects(cluster, term, other.namespace, &other.labels) {
             selected(group)
@@ -231,7 +231,7 @@ pub(crate) fn for_each_selected(
             .flat_map(|namespace| cluster.groups_of_namespace(namespace));
         groups.all(compare);
     } else {
-        (0..cluster.groups().len()).all(|group| compare(group));
+        (0..cluster.groups().len()).all(compare);
     }
 }
 

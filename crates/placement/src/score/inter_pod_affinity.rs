@@ -51,7 +51,7 @@ pub(crate) fn new(
         let of_key = of_group.chunk_by(|one, next| one.key == next.key);
         let sums = of_key.filter_map(|of_key| {
             let column = keys.binary_search(&of_key.first()?.key).ok()?;
-            let sum: i64 = of_key.iter().map(|weight| weight.weight).sum();
+            let sum: i64 = of_key.iter().map(|weight| weight.sum).sum();
             Some((column, sum))
         });
         let sums: Vec<(usize, i64)> = sums.collect();
@@ -71,7 +71,7 @@ pub(crate) fn new(
 struct Weight {
     group: usize,
     key: Symbol,
-    weight: i64,
+    sum: i64,
 }
 
 /// The weights of the pod's own terms and of those of existing pods, in order.
@@ -83,7 +83,7 @@ fn weights(cluster: &Cluster, pod: &Pod, hard: i64) -> Vec<Weight> {
             weights.push(Weight {
                 group,
                 key: term.topology_key,
-                weight: *weight,
+                sum: *weight,
             });
             0
         });
@@ -95,7 +95,7 @@ fn weights(cluster: &Cluster, pod: &Pod, hard: i64) -> Vec<Weight> {
                 weights.push(Weight {
                     group: *group as usize,
                     key: known.term.topology_key,
-                    weight: uses.weight + hard * near,
+                    sum: uses.weight + hard * near,
                 });
             }
         }

@@ -35,7 +35,7 @@ impl CostMeter {
     }
 
     /// Counts the estimated cost of a pod.
-    pub(super) fn charge(&self, cluster: &mut Cluster, pod: &Pod) {
+    pub(super) fn charge(cluster: &Cluster, pod: &Pod) {
         let cost = estimated_cost(cluster, pod);
         cluster.interrupt().charge_work(cost);
     }

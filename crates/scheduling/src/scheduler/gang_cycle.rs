@@ -1,6 +1,7 @@
 //! One attempt to place all pods of a gang.
 
 use super::binding_cycle::BindingCycle;
+use super::cost::CostMeter;
 use super::extender_calls::GangCalls;
 use super::gang_binding::PlacedPods;
 use super::scheduling_cycle::UNANSWERED;
@@ -203,7 +204,7 @@ impl Scheduler {
                     let attempt = (Arc::clone(key), popped.attempts);
                     let mut member = Member::new(self.state.cluster_mut(), attempt, wire, profile);
                     if let Some(pod) = &member.pod {
-                        self.cost.charge(self.state.cluster_mut(), pod);
+                        CostMeter::charge(self.state.cluster(), pod);
                     }
                     member.nominated = self.state.queue.nominated_node(key);
                     members.push(member);

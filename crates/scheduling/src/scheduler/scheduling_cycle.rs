@@ -1,5 +1,6 @@
 //! One attempt to schedule a pod: from the queue to the chosen node, or to the plan of a preemption.
 
+use super::cost::CostMeter;
 use super::extender_calls::{GangResponse, Step, missing_request};
 use super::{Attempt, Outcome, PodAttempt, Rejected, Scheduler};
 use crate::config::Point;
@@ -199,7 +200,7 @@ impl Scheduler {
             Ok(pod) => pod,
             Err(invalid) => return self.error(now, key, invalid.to_string()),
         };
-        self.cost.charge(self.state.cluster_mut(), &pod);
+        CostMeter::charge(self.state.cluster(), &pod);
         if self.is_interrupted() {
             self.state.cluster_mut().release(pod);
             return self.end_interrupted(now, key, wire);
