@@ -4,8 +4,8 @@ use crate::live_devices::{claim, device, found, users, with_cards};
 use crate::live_extenders::{extender, live};
 use crate::live_groups::{condition, group, member};
 use crate::live_scheduling::{Live, node_of, pod};
-use evictd_testkit::Fault;
 use evictd_testkit::testing::wait_until;
+use evictd_testkit::{ApiServer, Fault};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -89,22 +89,29 @@ fn no_pod_of_a_gang_is_bound_if_one_claim_cannot_be_written_and_the_gang_is_retr
 /// Otherwise the devices of a gang that is not bound would be lost for other pods.
 #[test]
 fn a_gang_without_a_bound_pod_keeps_no_device() {
-    let live = Live::new(&[("one", "8")]);
+    let api = ApiServer::start().unwrap();
+    // Writes to the second claim are refused.
+    let groups = [
+        "",
+        "apps",
+        "coordination.k8s.io",
+        "events.k8s.io",
+        "policy",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    ];
+    let rules = json!([
+        { "apiGroups": groups, "resources": ["*"], "verbs": ["*"] },
+        { "apiGroups": ["resource.k8s.io"], "resources": ["*"], "verbs": ["get", "list", "watch"] },
+        { "apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims", "resourceclaims/status"],
+            "resourceNames": ["first", "other"], "verbs": ["patch"] },
+    ]);
+    api.grant("token", "scheduler", Some(rules));
+    let live = Live::by(&api.kubeconfig_of("token"), api, &[("one", "8")], &[]);
     with_cards(&live, &[("one", 2)]);
     for name in ["first", "second", "other"] {
         claim(&live, name);
     }
-    // Writes to the second claim fail.
-    let finalizers =
-        json!({ "metadata": { "finalizers": ["resource.kubernetes.io/delete-protection"] } });
-    for name in ["first", "other"] {
-        let at = format!("default/{name}");
-        live.admin
-            .merge("resourceclaims", &at, finalizers.clone())
-            .unwrap();
-    }
-    live.api
-        .fault(Fault::answer(403).on("patch", "resourceclaims"));
     live.admin.create(group("train", 2, 0)).unwrap();
     user(&live, "train-0", &["first"]);
     user(&live, "train-1", &["second"]);
