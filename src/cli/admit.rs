@@ -72,6 +72,7 @@ impl Arguments {
                 None => page,
             }
         })?;
+        // JSON has no place for it, and a script still shows stderr to a person.
         if let Some(reason) = unchecked.filter(|_| !self.output.is_for_people()) {
             warn("evictd", reason);
         }
@@ -93,6 +94,7 @@ impl Arguments {
         let document = Document::read(&self.pod, SMALL).map_err(Failure::input)?;
         let pod = document.pod().map_err(Failure::input)?;
         let mut object: Value = document.parse().map_err(Failure::input)?;
+        // `kubectl get -o json` with a label selector gives a list, also of one pod.
         if let Some(item) = object.pointer_mut("/items/0") {
             object = item.take();
         }

@@ -246,6 +246,7 @@ impl ThresholdLine {
             Signal::AllocatablePidAvailable => Some(Signal::PidAvailable),
             _ => None,
         };
+        // One that is written down itself has a line of its own in the file.
         let is_derived = !configuration.configured_thresholds.contains(&threshold);
         let derived_from = leader.filter(|_| is_derived);
         let signal = derived_from.unwrap_or(threshold.signal).as_str();
@@ -259,6 +260,7 @@ impl ThresholdLine {
         if let (Some(_), ThresholdValue::Percentage(part)) = (derived_from, threshold.value)
             && !written[0].ends_with('%')
         {
+            // The value was computed from that of another signal, so no text in the file is equal to it.
             written[0] = format!("{}%", (part * 100.0).round());
             written[1].clear();
         }

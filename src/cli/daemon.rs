@@ -131,6 +131,7 @@ async fn exchange(
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .with_context(broke)?;
+    // The request makes progress only while the connection is polled.
     tokio::spawn(connection);
     let response = sender.send_request(request).await.with_context(broke)?;
     let code = response.status();

@@ -85,6 +85,7 @@ impl Arguments {
         }
         let mut pictured = false;
         if let Some(screen) = screen {
+            // The terminal is given back before anything is printed, also before an error.
             pictured = screen.finish();
         } else if let Some(missing) = &stage.scene().missing {
             warn(

@@ -82,6 +82,7 @@ fn section(filesystem: &FilesystemLedger, view: View) -> String {
     for threshold in &filesystem.thresholds {
         let line = view.sentence(&limit(threshold));
         let colour = threshold.met.then_some(Colour::Warning);
+        // Painted last, since the codes of a colour count as characters when a line is broken.
         lines.push(colour.map_or_else(|| line.clone(), |colour| view.paint(colour, &line)));
     }
     lines.push(String::new());

@@ -104,6 +104,7 @@ impl Arguments {
         if let Some(counts @ MemoryFigure::Counts { .. }) = &memory {
             warn(&counts.to_string());
         }
+        // A captured list is often that of the whole cluster.
         let pods = on_this_node(pods, &summary);
         warn_of_mismatches(&pods, &summary);
         let assumed = layout::assume(&summary, self.dedicated_image_fs, self.split_container_fs);

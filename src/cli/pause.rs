@@ -56,6 +56,7 @@ pub(super) fn sentences(answer: &Value) -> Vec<String> {
         let until = paused["until"].as_str().and_then(|text| text.parse().ok());
         let until = until.map_or_else(String::new, |time| format!(", until {}", moment(time)));
         let by = match paused["by"].as_str() {
+            // `evictd resume` cannot end this one: the annotation would begin it again.
             Some("annotation") => {
                 " by this node's annotation (kubectl annotate node NODE evictd.dev/paused- ends it)"
             }

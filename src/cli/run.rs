@@ -96,6 +96,7 @@ fn start_threads(runtime: &Handle, log: &logging::Guard) -> Result<(), Failure> 
             "no thread can be created to write the log ({error}); lines that the log's reader does not take at once are lost"
         );
     }
+    // All of them now: when the node runs out of process ids, none can be made any more.
     let missing = threads::fill(runtime);
     if missing > 0 {
         tracing::warn!(

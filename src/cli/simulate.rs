@@ -233,10 +233,12 @@ fn wrong_pods(timeline: &Timeline) -> impl Iterator<Item = String> {
                 mistakes.push(format!("{list}[{index}] ({name}): {key}: {what}"));
             };
             if !uid.is_empty() && !uids.insert(uid) {
+                // Figures belong to UIDs, so two pods would share them without a word.
                 let what = format!("{uid:?} is also the UID of another pod");
                 wrong("metadata.uid", what);
             }
             let amounts = amounts_of_pod(pod).into_iter();
+            // An API server refuses these, so no real node has them.
             for amount in amounts.filter(|amount| amount.wrong == Wrong::Negative) {
                 wrong(&amount.key, format!("{} is negative", amount.quantity));
             }

@@ -123,6 +123,7 @@ fn tell_what_is_wrong(status: &Status, page: &mut Lines) {
         );
         page.tell("LEAVING", &text);
     }
+    // No eviction frees what no pod uses, so an operator has to look there.
     for signal in &status.signals {
         if let Some(outside) = signal.in_no_pod {
             let shown = |figure| amount(Some(signal.signal), figure);

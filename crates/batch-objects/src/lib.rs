@@ -39,7 +39,7 @@ pub use job::{
     PartitionPolicy, TaskSpec, TaskState, VolumeSpec,
 };
 pub use open_enum::{KnownValues, OpenEnum};
-pub use phase::{ConditionStatus, JobPhase, PodGroupConditionType, PodGroupPhase, QueueState};
+pub use phase::{JobPhase, PodGroupConditionType, PodGroupPhase, QueueState};
 pub use pod_group::{
     GROUP_NAME, IN_STAGES, PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus, TASK_SPEC,
 };

@@ -204,25 +204,6 @@ pub enum PodGroupConditionType {
 
 known_values!(PodGroupConditionType: Unschedulable, Scheduled, Reserved);
 
-/// The status of a condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ConditionStatus {
-    /// The condition holds.
-    True,
-    /// It does not.
-    False,
-    /// It may hold.
-    Unknown,
-}
-
-known_values!(ConditionStatus: True, False, Unknown);
-
-impl From<bool> for ConditionStatus {
-    fn from(holds: bool) -> Self {
-        if holds { Self::True } else { Self::False }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

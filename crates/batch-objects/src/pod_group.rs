@@ -1,8 +1,8 @@
 //! A pod group: pods that start together (S6-009, S6-010).
 
 use super::schema::{Amounts, Anything, ObjectMeta, SUBDOMAIN, Time};
-use super::{ConditionStatus, NetworkTopology, OpenEnum, PodGroupConditionType, PodGroupPhase};
-use evictd_pod::wire::{Metadata, ResourceList, null_is_default};
+use super::{NetworkTopology, OpenEnum, PodGroupConditionType, PodGroupPhase};
+use evictd_pod::wire::{ConditionStatus, Metadata, ResourceList, null_is_default};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,7 +123,7 @@ pub struct PodGroupCondition {
     /// True, False or Unknown.
     #[serde(deserialize_with = "null_is_default")]
     #[schemars(with = "String")]
-    pub status: OpenEnum<ConditionStatus>,
+    pub status: ConditionStatus,
     /// The session that set the condition.
     #[serde(rename = "transitionID", deserialize_with = "null_is_default")]
     pub transition_id: String,
@@ -143,7 +143,7 @@ impl PodGroupCondition {
     pub fn new(kind: PodGroupConditionType, holds: bool, reason: &str, message: String) -> Self {
         Self {
             kind: kind.into(),
-            status: ConditionStatus::from(holds).into(),
+            status: holds.into(),
             reason: reason.to_owned(),
             message,
             ..Self::default()

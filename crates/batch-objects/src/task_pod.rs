@@ -1,6 +1,6 @@
 //! A pod as the controllers of jobs see it: whose it is and how it ended. They never read its spec.
 
-use evictd_pod::wire::{Metadata, null_is_default};
+use evictd_pod::wire::{Metadata, PodPhase, null_is_default};
 use serde::{Deserialize, Serialize};
 
 /// The fields of a v1 Pod that the job controller reads.
@@ -19,9 +19,9 @@ pub struct TaskPod {
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TaskPodStatus {
-    /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`; empty before the API server has set it.
+    /// How far it is; empty before the API server has set it.
     #[serde(deserialize_with = "null_is_default")]
-    pub phase: String,
+    pub phase: PodPhase,
     /// Its containers that were started.
     #[serde(deserialize_with = "null_is_default")]
     pub container_statuses: Vec<TaskContainer>,

@@ -5,7 +5,9 @@ use evictd_batch_objects::{
     self, GROUP_NAME, PodGroup, PodGroupSpec, QueueState, TASK_SPEC, times,
 };
 use evictd_pod::resources::PODS;
-use evictd_pod::wire::{Container, Metadata, Pod, PriorityClass, ResourceList, TextMap, Time};
+use evictd_pod::wire::{
+    Container, Metadata, Pod, PodPhase, PriorityClass, ResourceList, TextMap, Time,
+};
 use evictd_pod::{Node, Quantity};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -171,7 +173,7 @@ impl Job {
         pod.spec.priority = Some(self.priority);
         pod.spec.priority_class_name = class_name(self.priority);
         pod.spec.containers.push(container);
-        "Pending".clone_into(&mut pod.status.phase);
+        pod.status.phase = PodPhase::Pending;
         pod
     }
 }

@@ -34,6 +34,7 @@ impl Shares {
                 wanted
             },
             may_go,
+            // Figures of pods and of the node are of different moments, so the difference may be negative.
             on_the_way,
             in_no_pod: (taken - pods).max(Quantity::ZERO),
             pods,

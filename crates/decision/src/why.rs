@@ -73,11 +73,13 @@ pub fn why(
         sentence += "; ";
         sentence += &acting.held_words(until);
     }
+    // Where most of it is in no pod, an operator has to look at the host rather than at the victim.
     let most = shares.in_no_pod > shares.pods;
     if most && !signal.is_pressure() && !matches!(withheld, Some(Withheld::NoRelief { .. })) {
         sentence += "; ";
         sentence += &shares.in_no_pod_words();
     }
+    // These two leave the question which pods hold the resource, so more than the largest is named.
     if let Some(Withheld::NoRelief { .. } | Withheld::AllSpared) = withheld {
         sentence += &who_stays(signal, ranked);
     } else if let Some(passed_over) = PassedOver::largest(signal, ranked, victim) {
@@ -100,6 +102,7 @@ fn who_stays(signal: Signal, ranked: &[RankedPod]) -> String {
         Some(format!("; {} holds {holds} ({})", pod.pod, pod.spared?))
     });
     let mut words: String = named.collect();
+    // Files may belong to pods that have ended, which no ranking contains.
     if signal.condition() == Some(NodeCondition::DiskPressure) {
         words += "; `evictd disk` tells who holds the rest";
     }
@@ -367,6 +370,7 @@ impl std::fmt::Display for Withheld {
             Self::AllSpared => {
                 f.write_str("every pod is critical, protected, out of reach or already terminating")
             }
+            // A pod that already holds nothing would make a sentence about zero bytes.
             Self::DyingPodsRelease { pods, release, .. } if release.is_zero() => {
                 let pods = pods.join(", ");
                 write!(

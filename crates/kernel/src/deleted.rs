@@ -61,6 +61,7 @@ impl DeletedFiles {
             let open = match fs::read_dir(process.join("fd")) {
                 Ok(open) => open,
                 Err(error) => {
+                    // A process that has just ended is no gap, one that may not be looked into is.
                     let hidden = error.kind() == io::ErrorKind::PermissionDenied;
                     found.hidden_processes += usize::from(hidden);
                     continue;
@@ -73,6 +74,7 @@ impl DeletedFiles {
                     return Ok(found);
                 }
                 if let Some(mut file) = deleted(&descriptor.path())
+                    // Many processes may hold the same file open, and it takes its space once.
                     && seen.insert((file.device, file.inode))
                 {
                     file.cgroups = cgroups(&process);

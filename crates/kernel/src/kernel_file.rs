@@ -84,6 +84,7 @@ impl KernelFile {
         })?;
         let value = buffer
             .get(..length)
+            // A full buffer may have cut the text, and a cut number is a wrong one.
             .filter(|content| content.len() < buffer.len())
             .and_then(|content| str::from_utf8(content).ok())
             .and_then(parse)

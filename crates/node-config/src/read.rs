@@ -171,6 +171,7 @@ impl Reader<'_> {
                 .filter(|endpoint| !endpoint.is_empty()),
             ..evictd_cri::Settings::default()
         };
+        // The client judges the endpoint itself, so that both take the same forms.
         if evictd_cri::Client::new(settings).is_err() {
             let endpoint = &self.effective.container_runtime_endpoint;
             let message = format!("{endpoint:?} is not the absolute path of a unix socket");
@@ -224,6 +225,7 @@ impl Reader<'_> {
                 }
                 known?
             }
+            // Only a kubelet answers in that form.
             None if wrapped => Kind::Kubelet,
             None => {
                 if matches!(root.content, Content::Map(_)) {
@@ -377,6 +379,7 @@ impl Reader<'_> {
             Kind::Kubelet => Kind::Evictd,
         };
         let inner = format!("{path}.");
+        // Looked for before a near miss: such a key was meant as it is written.
         let is_others = KEYS.iter().any(|key| {
             key.name(other)
                 .is_some_and(|name| name == path || name.starts_with(&inner))

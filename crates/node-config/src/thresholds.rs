@@ -68,6 +68,7 @@ fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
     let path = format!("{}.{}", error.map, error.key);
     let advice = match &error.kind {
         Kind::UnsupportedSignal(signal) => {
+            // The key is at fault here, so the place is that of the key.
             let advice = signal_advice(signal);
             let fault = Fault::new(reader.key_place(&path), error.to_string());
             return reader.mistake(&path, fault.advise(advice));
@@ -100,6 +101,7 @@ fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
                 &maps.hard
             };
             let written = entries.get(&error.key).map_or("", String::as_str);
+            // A flag of the kubelet has an operator before the amount: `memory.available<100Mi`.
             match written.trim_start().strip_prefix(['<', '=']) {
                 Some(amount) => format!("write {}: {}", error.key, amount.trim_start()),
                 None => {
@@ -114,6 +116,7 @@ fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
 }
 
 fn signal_advice(unknown: &str) -> String {
+    // The value of a whole flag may have been pasted as one key.
     if let Some(entries) = flags::entries(unknown) {
         return format!("write {entries}");
     }
@@ -187,6 +190,7 @@ fn look_at_threshold(reader: &mut Reader<'_>, path: &str, written: &str, thresho
     if threshold.signal.counts_bytes() && (1..LEAST).contains(&bytes) {
         let unit = if bytes == 1 { "byte" } else { "bytes" };
         let message = format!("{written} is {bytes} {unit}, which is almost nothing");
+        // A lower m is valid and means a thousandth, but mega is nearly always meant.
         let advice = match written.strip_suffix('m') {
             Some(number) => format!("m means thousandths; write {number}Mi"),
             None if bytes == 1 => {
@@ -241,6 +245,7 @@ fn look_at_minimum_reclaims(
 }
 
 fn look_for_overflow(reader: &mut Reader<'_>, path: &str, written: &str, amount: Quantity) {
+    // The parser cuts at this value, so it stands for any larger one.
     if amount.value() == i64::MAX {
         let message = format!(
             "{written} does not fit into 64 bits and is cut to {}",

@@ -251,6 +251,7 @@ impl CgroupPath {
 impl Value for CgroupPath {
     fn read(node: &Node) -> Result<Self, Vec<Fault>> {
         let expected = "a cgroup's path below the root, such as kubepods.slice";
+        // Kubelets and systemd write it with a slash, as seen from the root of the hierarchy.
         let path = Path::new(text(node, expected)?.trim_start_matches('/'));
         let plain = path
             .components()
@@ -276,6 +277,7 @@ impl<T: Value> Value for Vec<T> {
         let Content::List(items) = &node.content else {
             return Err(vec![mismatch(node, "a list").advise("write [a, b]")]);
         };
+        // Every wrong item is reported, not only the first.
         let (mut values, mut faults) = (Self::new(), Vec::new());
         for (index, item) in items.iter().enumerate() {
             match T::read(item) {

@@ -1,6 +1,7 @@
 //! Evicted pods that still exist as objects, to find the nodes that evicted a controller's pods.
 
 use evictd_pod::wire;
+use evictd_pod::wire::PodPhase;
 use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ impl Evicted {
     /// Records a finished pod if it was evicted and has a controller. Returns whether the record changed.
     pub(crate) fn put(&mut self, key: &str, pod: &wire::Pod) -> bool {
         let known = self.remove(key);
-        let evicted = pod.status.phase == "Failed" && pod.status.reason == "Evicted";
+        let evicted = pod.status.phase == PodPhase::Failed && pod.status.reason == "Evicted";
         let mut owners = pod.metadata.owner_references.iter();
         let Some(owner) = owners.find(|owner| owner.controller && evicted) else {
             return known;

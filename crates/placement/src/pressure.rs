@@ -22,7 +22,7 @@ impl Pressure {
     pub(crate) fn of(node: &evictd_pod::Node) -> Self {
         let holds = |kind: &str| {
             let mut conditions = node.status.conditions.iter();
-            conditions.any(|condition| condition.kind == kind && condition.status == "True")
+            conditions.any(|condition| condition.holds(kind))
         };
         let tainted = |key: &str| node.spec.taints.iter().any(|taint| taint.key == key);
         let close = node.metadata.annotations.get(CLOSE_TO);
@@ -44,9 +44,9 @@ impl Pressure {
 
     /// Converts back to the conditions and annotation that [`Pressure::of`] reads.
     pub(crate) fn to_wire(self) -> (Vec<wire::Condition>, Option<String>) {
-        let holding = |kind: &str| wire::Condition {
-            kind: kind.to_owned(),
-            status: "True".to_owned(),
+        let holding = |kind: &'static str| wire::Condition {
+            kind: kind.into(),
+            status: true.into(),
             ..wire::Condition::default()
         };
         let (mut conditions, mut close) = (Vec::new(), Vec::new());

@@ -187,7 +187,7 @@ impl Pod {
             volumes: spec.volumes.iter().map(Volume::from_wire).collect(),
             tolerations: spec.tolerations.clone().into(),
             termination_grace_period_seconds: spec.termination_grace_period_seconds,
-            terminal: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
+            terminal: status.phase.has_ended(),
             start_time: status.start_time,
             deletion_timestamp: metadata.deletion_timestamp.map(wire::Time::timestamp),
             deletion_grace_period_seconds: metadata.deletion_grace_period_seconds.map(i64::from),

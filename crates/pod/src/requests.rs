@@ -495,7 +495,7 @@ impl Resize {
         if changes(pod, Counted::Allocated).is_empty() {
             return None;
         }
-        let state = match pending(&pod.status).map(|condition| condition.reason.as_str()) {
+        let state = match pending(&pod.status).map(|condition| &*condition.reason) {
             Some("Infeasible") => ResizeState::Infeasible,
             Some("Deferred") => ResizeState::Deferred,
             _ => ResizeState::Pending,

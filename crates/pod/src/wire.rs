@@ -2,15 +2,19 @@
 //! skipped and `null` counts as absent, as for the API server.
 
 mod cluster;
+mod condition;
 mod constraints;
 mod devices;
 mod group;
+mod known;
 mod volume;
 
 pub use cluster::*;
+pub use condition::Condition;
 pub use constraints::*;
 pub use devices::*;
 pub use group::*;
+pub use known::{ConditionStatus, PodPhase};
 pub use volume::*;
 
 use jiff::Timestamp;
@@ -110,7 +114,7 @@ impl Pod {
     pub fn of_unknown_spec(
         metadata: Metadata,
         spec: PodSpec,
-        phase: String,
+        phase: PodPhase,
         problem: &str,
     ) -> Self {
         let waits = spec.node_name.is_empty();
@@ -440,9 +444,9 @@ pub struct Toleration {
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStatus {
-    /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
+    /// How far it is.
     #[serde(deserialize_with = "null_is_default")]
-    pub phase: String,
+    pub phase: PodPhase,
     /// Why it has this phase, one word, such as `Evicted`.
     #[serde(deserialize_with = "null_is_default")]
     pub reason: String,
@@ -486,34 +490,6 @@ pub struct ResourceClaimStatus {
     pub name: String,
     /// Name of the object; absent if none is needed.
     pub resource_claim_name: Option<String>,
-}
-
-/// One condition of a pod or a node.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Condition {
-    /// `Ready`, `MemoryPressure`, ...
-    #[serde(rename = "type", deserialize_with = "null_is_default")]
-    pub kind: String,
-    /// `True`, `False`, `Unknown`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub status: String,
-    /// The reason, one word.
-    #[serde(deserialize_with = "null_is_default")]
-    pub reason: String,
-    /// The reason in a sentence.
-    #[serde(deserialize_with = "null_is_default")]
-    pub message: String,
-    /// When it was last reported.
-    pub last_heartbeat_time: Option<Timestamp>,
-    /// When its status last changed.
-    pub last_transition_time: Option<Timestamp>,
-    /// The generation of the object that it describes.
-    #[serde(
-        deserialize_with = "generation",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub observed_generation: Generation,
 }
 
 /// Status of one container.

@@ -23,6 +23,7 @@ pub fn cold_shares<P: Borrow<Pod>>(short: u64, pods: &[P], usage: &Usage) -> Vec
         .filter_map(|(index, pod)| {
             let used = usage.of(index)?;
             let (working_set, anon) = (used.working_set?.value, used.anon?.value);
+            // Anonymous memory does not come back without swap, so only page cache counts as cold.
             let above = Quantity::bytes(working_set) - pod.borrow().reserved(MEMORY);
             let cache = working_set.saturating_sub(anon);
             let bytes = u64::try_from(above.value().min(cache)).ok()?;
@@ -30,6 +31,7 @@ pub fn cold_shares<P: Borrow<Pod>>(short: u64, pods: &[P], usage: &Usage) -> Vec
         })
         .collect();
     shares.sort_by_key(|share| Reverse(share.bytes));
+    // The largest come first: fewer pods then lose their cache.
     let mut left = short;
     for share in &mut shares {
         share.bytes = share.bytes.min(left);
@@ -43,15 +45,12 @@ pub fn cold_shares<P: Borrow<Pod>>(short: u64, pods: &[P], usage: &Usage) -> Vec
 mod tests {
     use super::*;
     use evictd_usage::{PodUsage, figure::Figure};
-    use serde_json::json;
 
     const MI: i64 = 1 << 20;
 
     fn pod(request: &str) -> Pod {
-        let resources = json!({"requests": {"memory": request}});
-        let spec = json!({"containers": [{"name": "app", "resources": resources}]});
-        let object = json!({"metadata": {"name": "a", "namespace": "shop"}, "spec": spec});
-        Pod::from_wire(serde_json::from_value(object).unwrap())
+        let pod = evictd_test_objects::pod("a").memory(request);
+        Pod::from_wire(std::sync::Arc::unwrap_or_clone(pod.read()))
     }
 
     fn shares(short: i64, pods: &[(&str, Option<[i64; 2]>)]) -> Vec<(usize, i64)> {

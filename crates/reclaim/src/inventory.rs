@@ -139,6 +139,7 @@ fn forms(text: &str) -> Vec<String> {
         return forms;
     }
     let (registry, rest) = text.split_once('/').unwrap_or(("", text));
+    // The rule of container runtimes: without a dot or port the first part is a user of Docker Hub.
     let is_registry = registry.contains(['.', ':']) || registry == "localhost";
     let tagged = if rest.contains(':') { "" } else { ":latest" };
     forms.push(match (registry, is_registry) {

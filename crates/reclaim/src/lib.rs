@@ -206,6 +206,7 @@ impl Reclaiming {
         let gained = self.before_removal.zip(self.available);
         let gained = gained.map_or(0, |(before, seen)| seen.saturating_sub(before));
         let kinds = |policy: &Policy| (policy.dead_containers, policy.unused_images);
+        // Space that containers return is no gain for a reclaim of images, and the other way round.
         let mut gains = if kinds(policy) == kinds(&self.policy) {
             self.returning.without(gained)
         } else {

@@ -100,6 +100,7 @@ impl Gains {
         tried: impl Fn(&str) -> bool,
     ) {
         let Some(inventory) = inventory else {
+            // Without a list there may be something to remove, of unknown size.
             self.add(None);
             return;
         };

@@ -110,6 +110,7 @@ pub(super) fn size_of(removal: &Removal, inventory: &Inventory) -> Option<Size> 
             let mut containers = inventory.containers.iter();
             containers.find(|one| one.id == *id)?.layer
         }
+        // Its layer is the pause image, which all sandboxes share.
         Removal::Sandbox { .. } => Some(Size {
             bytes: 0,
             inodes: Some(0),
@@ -138,6 +139,7 @@ fn dead_containers(inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
         .collect();
     let mut last: BTreeMap<(&str, &str), &Container> = BTreeMap::new();
     for one in &dead {
+        // `kubectl logs --previous` needs the last dead container of each name.
         let kept = last.entry((&one.pod, &one.name)).or_insert(one);
         if (one.ended, &one.id) > (kept.ended, &kept.id) {
             *kept = one;
@@ -147,6 +149,7 @@ fn dead_containers(inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
         last[&(&*one.pod, &*one.name)].id == one.id && is_active(&one.pod, inventory, policy)
     };
     let mut gone: Vec<&Container> = dead.into_iter().filter(|one| !stays(one)).collect();
+    // The oldest first, as the kubelet does; the id makes equal times definite.
     gone.sort_by_key(|one| (one.ended, &one.id));
     let removal = |one: &Container| Removal::Container {
         id: one.id.clone(),
@@ -169,6 +172,7 @@ fn dead_sandboxes(inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
             .sandboxes
             .iter()
             .filter(|other| other.pod == one.pod);
+        // The kubelet looks for the state of a pod in its last sandbox.
         let is_last = siblings.map(age).max() == Some(age(one));
         is_last && is_active(&one.pod, inventory, policy)
     };

@@ -332,7 +332,7 @@ fn differ(old: &ResourceList, new: &ResourceList) -> bool {
 fn conditions(conditions: &[Condition]) -> BTreeMap<&str, &str> {
     conditions
         .iter()
-        .map(|condition| (condition.kind.as_str(), condition.status.as_str()))
+        .map(|condition| (&*condition.kind, condition.status.as_str()))
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! Pods that the scheduler never tries, whatever the nodes have.
 
-use evictd_pod::wire;
+use evictd_pod::wire::{self, PodPhase};
 use std::fmt;
 
 /// Why a pod is not tried.
@@ -11,13 +11,13 @@ pub enum NotTried {
     /// It is being deleted (S5-040): `namespace/name`.
     Deleting(String),
     /// It has ended, with this phase.
-    Ended(String),
+    Ended(PodPhase),
 }
 
 impl NotTried {
     /// The reason for a pod without a node; `None` if it is tried.
     pub fn of(pod: &wire::Pod) -> Option<Self> {
-        if matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") {
+        if pod.status.phase.has_ended() {
             return Some(Self::Ended(pod.status.phase.clone()));
         }
         if pod.metadata.deletion_timestamp.is_some() {

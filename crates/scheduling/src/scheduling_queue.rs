@@ -554,7 +554,7 @@ fn freed(commands: Vec<Command>) -> Option<Arc<str>> {
 
 /// kube-scheduler does not watch pods that have ended (S5-001).
 fn is_alive(pod: &wire::Pod) -> bool {
-    !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed")
+    !pod.status.phase.has_ended()
 }
 
 fn priority(pod: &wire::Pod) -> i32 {

@@ -170,6 +170,7 @@ impl Trend {
         let per_second = |(grown, within): (i128, i128)| grown * NANOS_PER_SECOND / within;
         let rates = steps.iter().enumerate();
         let fastest = rates.max_by_key(|(_, step)| per_second(**step) * direction);
+        // The fastest step may be one burst, and a forecast from it would be far too early.
         if let Some((index, _)) = fastest {
             steps.remove(index);
         }

@@ -44,12 +44,14 @@ impl Headroom {
                 continue;
             }
             let limit = threshold.value.at(left.capacity);
+            // Two limits, so that a signal that sways around one of them does not change the band each time.
             let share = if self.close[condition] { FAR } else { CLOSE };
             close[condition] |= is_within(left.available, limit, share);
         }
         let known = self.found.filter(|(found, _)| *found == close);
         let (_, since) = *self.found.insert(known.unwrap_or((close, now)));
         let settled = now.duration_since(since) >= SETTLED;
+        // Each change is a write to the API server, on every node of a cluster.
         let rests = self
             .changed
             .is_some_and(|then| now.duration_since(then).abs() < PAUSE);

@@ -170,6 +170,7 @@ impl PressureLimit {
         let (share, average) = left.trim_ascii().split_once(' ')?;
         let (percent, lasting) = match right.trim_ascii().split_once(' ') {
             Some((percent, rest)) => (percent, rest.trim_ascii_start().strip_prefix("for ")?),
+            // Without a time it acts at once, as a hard threshold does.
             None => (right.trim_ascii(), "0"),
         };
         let lasting = duration::parse(lasting.trim_ascii()).ok()?;
@@ -190,6 +191,7 @@ impl PressureLimit {
             .into_iter()
             .find(|one| lower.contains(one.as_str()));
         let average = Average::ALL.into_iter().find(|one| {
+            // `some 10s > 20%` means the average over ten seconds.
             let digits = one.as_str().trim_start_matches("avg");
             lower.contains(one.as_str()) || lower.contains(&format!("{digits}s"))
         });

@@ -327,6 +327,7 @@ fn each<T>(
             .and_then(|signal| Ok((signal, parse(signal, value)?)));
         match result {
             Ok(entry) => parsed.push(entry),
+            // The other entries are still read, so that one start of the daemon reports all mistakes.
             Err(kind) => errors.push(ThresholdError {
                 map,
                 key: key.clone(),
@@ -339,6 +340,7 @@ fn each<T>(
 
 /// Parses a value; `None` if it switches the threshold off (S1-006).
 fn statement(signal: Signal, text: &str) -> Result<Option<ThresholdValue>, ThresholdErrorKind> {
+    // Both are the kubelet's words for a threshold that is off.
     if text == "0%" || text == "100%" {
         return Ok(None);
     }
@@ -365,6 +367,7 @@ fn statement(signal: Signal, text: &str) -> Result<Option<ThresholdValue>, Thres
 }
 
 fn minimum_reclaim(signal: Signal, text: &str) -> Result<ThresholdValue, ThresholdErrorKind> {
+    // A percentage comes first, because a minimum reclaim of a pressure signal has no other form.
     if let Some(fraction) = percentage(text)? {
         if fraction <= 0.0 {
             return Err(ThresholdErrorKind::MinimumReclaimNotPositive {

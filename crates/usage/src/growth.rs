@@ -29,6 +29,7 @@ impl Growth {
         let before = self.known.get(holder).copied();
         let rate = before.and_then(|before| {
             let within = at.duration_since(before.at);
+            // Two readings so close together show more of the moment of reading than of growth.
             if within < NEAREST {
                 return before.rate;
             }

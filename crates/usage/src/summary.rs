@@ -207,6 +207,7 @@ impl Summary {
     pub fn observations(&self) -> Observations {
         let node = &self.node;
         let mut all = Observations::default();
+        // The cgroup above all pods, which is what the allocatable amount limits.
         let system_pods = node
             .system_containers
             .iter()
@@ -296,6 +297,7 @@ impl Summary {
                 group_stall(signal, stats.memory.as_ref(), stats.io.as_ref())
             };
             let others = self.node.system_containers.iter();
+            // It contains the pods, whose pressure would count twice.
             let others = others.filter(|container| container.name != "pods");
             let of_other =
                 |one: &ContainerStats| group_stall(signal, one.memory.as_ref(), one.io.as_ref());

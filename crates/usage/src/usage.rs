@@ -156,6 +156,7 @@ impl PodUsage {
                     .flat_map(|one| [one.rootfs, one.logs]);
                 let of_volumes = self.volumes.iter().map(|one| one.usage);
                 let bytes = of_containers.chain(of_volumes).filter_map(|one| one.bytes);
+                // A sum is as old as its oldest part.
                 bytes.filter_map(|bytes| bytes.time).min()
             }
         }

@@ -4,6 +4,7 @@ use super::Arguments;
 use crate::cli::{Failure, mistakes::Mistakes};
 use evictd_admission::{Failure as Finding, Insufficient, Outcome, fit};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
+use evictd_pod::wire::ConditionStatus;
 use evictd_pod::{Node, Pod, Quantity, resources};
 use evictd_signals::NodeCondition;
 use std::path::Path;
@@ -136,7 +137,7 @@ fn condition(name: &str) -> Result<NodeCondition, String> {
 fn pressure_of(node: &Node) -> Vec<NodeCondition> {
     let conditions = node.status.conditions.iter();
     conditions
-        .filter(|condition| condition.status == "True")
+        .filter(|condition| condition.status == ConditionStatus::True)
         .filter_map(|condition| NodeCondition::parse(&condition.kind))
         .collect()
 }

@@ -128,6 +128,7 @@ fn rules(
                     "{error}; the kubelet's default thresholds are used (--config sets others)"
                 ));
             }
+            // The proxy to a kubelet needs a right of its own, which many users lack.
             let why = "with its default thresholds, because its configz could not be read";
             (kubelet_defaults(), why.to_owned())
         }
@@ -146,6 +147,7 @@ fn node_and_lease(
             "{error}; whether the node has stopped reporting is left out"
         ));
     });
+    // Both as one document, which is also the form of captured files.
     let items: Vec<String> = [Ok(node), lease].into_iter().flatten().collect();
     let list = format!(r#"{{"kind":"List","items":[{}]}}"#, items.join(","));
     Some(Document::new(format!("the Node {name}"), list))

@@ -30,6 +30,7 @@ pub(super) fn subtract(summary: &mut Summary, node: &Node, kind: Kind) -> Option
     let left_out = if let Some(version) = node.status.node_info.kubelet() {
         version >= LEFT_OUT_SINCE
     } else {
+        // The version may be hidden. A kubelet that leaves them out reports a smaller capacity.
         let capacity = node.status.capacity.get("memory");
         let without = capacity.map(|all| all.value().saturating_sub(huge_pages));
         without.is_some_and(|without| memory.capacity <= without)

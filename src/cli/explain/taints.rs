@@ -6,7 +6,7 @@ use evictd_command::{Colour, Column, Table, View};
 use evictd_pod::{
     Pod,
     node::{Lease, Node},
-    wire::{Condition, Taint},
+    wire::{Condition, ConditionStatus, Taint},
 };
 use evictd_signals::NodeCondition;
 use jiff::{SignedDuration, Timestamp};
@@ -169,7 +169,7 @@ pub(super) fn report(
     let mut taints = called_for(node);
     taints.extend(expected(node, shown));
     if let Some(heartbeat) = heartbeat.as_ref().filter(|heartbeat| heartbeat.overdue)
-        && ready.is_some_and(|ready| ready.status != "Unknown")
+        && ready.is_some_and(|ready| ready.status != ConditionStatus::Unknown)
     {
         taints.extend(if_silent(heartbeat));
     }
@@ -184,7 +184,9 @@ pub(super) fn report(
     NodeReport {
         name: node.metadata.name.clone(),
         now,
-        ready: ready.map_or("never reported".to_owned(), |ready| ready.status.clone()),
+        ready: ready.map_or("never reported".to_owned(), |ready| {
+            ready.status.to_string()
+        }),
         heartbeat,
         read_only: read_only(node),
         removals: removals(pods, &taints, now),
@@ -199,8 +201,8 @@ const READ_ONLY: &str = "ReadonlyFilesystem";
 /// Nothing on a read-only filesystem can be removed, whatever the rules decide for it.
 fn read_only(node: &Node) -> Option<String> {
     let mut conditions = node.status.conditions.iter();
-    let found = conditions.find(|one| one.kind == READ_ONLY && one.status == "True")?;
-    let because = [found.reason.as_str(), found.message.trim()];
+    let found = conditions.find(|one| one.holds(READ_ONLY))?;
+    let because = [&*found.reason, found.message.trim()];
     let because: Vec<&str> = because
         .into_iter()
         .filter(|text| !text.is_empty())
@@ -237,7 +239,7 @@ fn warnings(conditions: &[Condition], figures: &Shown<'_>, now: Timestamp) -> Ve
         let Some(kind) = NodeCondition::parse(&condition.kind) else {
             continue;
         };
-        let holds = condition.status == "True";
+        let holds = condition.status == ConditionStatus::True;
         let since = condition.last_transition_time;
         let lasted = since.map(|since| figures.at.duration_since(since));
         let for_long = lasted.is_none_or(|lasted| lasted > figures.period);
@@ -271,11 +273,11 @@ fn warnings(conditions: &[Condition], figures: &Shown<'_>, now: Timestamp) -> Ve
 /// Every taint that a condition of the node demands.
 fn called_for(node: &Node) -> Vec<TaintState> {
     let conditions = node.status.conditions.iter().flat_map(|condition| {
-        let causes = CAUSES
-            .iter()
-            .filter(|(kind, status, ..)| condition.kind == *kind && condition.status == *status);
+        let causes = CAUSES.iter().filter(|(kind, status, ..)| {
+            condition.kind == *kind && condition.status.as_str() == *status
+        });
         causes.map(move |(kind, status, key, effect)| {
-            let because = match condition.reason.as_str() {
+            let because = match &*condition.reason {
                 "" => format!("{kind} is {status}"),
                 reason => format!("{kind} is {status}: {reason}"),
             };
@@ -305,7 +307,7 @@ fn called_for(node: &Node) -> Vec<TaintState> {
 fn expected(node: &Node, shown: &[NodeCondition]) -> Vec<TaintState> {
     let unreported = shown.iter().filter(|shown| {
         let mut reported = node.status.conditions.iter();
-        !reported.any(|condition| condition.kind == shown.as_str() && condition.status == "True")
+        !reported.any(|condition| condition.holds(shown.as_str()))
     });
     let state = |shown: &NodeCondition| {
         let (kind, _, key, effect) = CAUSES.iter().find(|(kind, ..)| *kind == shown.as_str())?;

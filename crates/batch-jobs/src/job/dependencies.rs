@@ -8,6 +8,7 @@ use super::info::Pods;
 use super::lister::Lister;
 use super::object::{namespace, pod_name};
 use evictd_batch_objects::{Compat, Difference, Job, JobSpec, JobStatus, TaskPod, TaskSpec};
+use evictd_pod::wire::PodPhase;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -52,9 +53,9 @@ fn is_ready(job: &Job, name: &str, compat: Compat, find: &Find<'_>) -> bool {
         let pod = pod_name(&job.metadata.name, name, index);
         find(name, &pod)
     });
-    let up = pods.filter(|pod| match pod.status.phase.as_str() {
-        "Succeeded" => true,
-        "Running" => pod
+    let up = pods.filter(|pod| match pod.status.phase {
+        PodPhase::Succeeded => true,
+        PodPhase::Running => pod
             .status
             .container_statuses
             .iter()

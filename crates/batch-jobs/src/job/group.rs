@@ -7,10 +7,10 @@ use super::names;
 use super::object::{group_name, metadata, namespace};
 use super::transition;
 use evictd_batch_objects::{
-    ConditionStatus, IN_STAGES, Job, NetworkTopology, PartitionPolicy, PodGroup,
-    PodGroupConditionType, TASK_SPEC, TaskSpec, pod_usage, times,
+    IN_STAGES, Job, NetworkTopology, PartitionPolicy, PodGroup, PodGroupConditionType, TASK_SPEC,
+    TaskSpec, pod_usage, times,
 };
-use evictd_pod::wire::{PodSpec, ResourceList, TextMap};
+use evictd_pod::wire::{ConditionStatus, PodSpec, ResourceList, TextMap};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -3,18 +3,19 @@
 use super::info::{Belonging, JobInfo, is_marked, partition};
 use super::request::Request;
 use evictd_batch_objects::bus::Event;
-use evictd_batch_objects::{Compat, Difference, Job, PodGroup, TaskPod};
+use evictd_batch_objects::{Compat, Difference, Job, PodGroup, PodGroupPhase, TaskPod};
+use evictd_pod::wire::PodPhase;
 
 /// The request of a pod that appears; it is not yet in `info`, or it is already.
 pub fn pod_added(info: &JobInfo, pod: &TaskPod, compat: Compat) -> Option<Request> {
     let belonging = Belonging::of(pod)?;
-    let phase = pod.status.phase.as_str();
+    let phase = &pod.status.phase;
     let (event, exit_code) = if is_marked(pod) {
         (Event::OutOfSync, 0)
-    } else if compat.has(Difference::EndedWhileAway) && phase == "Failed" {
+    } else if compat.has(Difference::EndedWhileAway) && *phase == PodPhase::Failed {
         (Event::PodFailed, exit_code(pod))
     } else if compat.has(Difference::EndedWhileAway)
-        && phase == "Succeeded"
+        && *phase == PodPhase::Succeeded
         && info.is_completed(belonging.task)
     {
         (Event::TaskCompleted, 0)
@@ -30,19 +31,21 @@ pub(crate) fn pod_changed(info: &JobInfo, old: &TaskPod, new: &TaskPod) -> Optio
     if old.metadata.resource_version == new.metadata.resource_version {
         return None;
     }
-    let (before, phase) = (old.status.phase.as_str(), new.status.phase.as_str());
+    let (before, phase) = (&old.status.phase, &new.status.phase);
     let entered = before != phase;
     let event = match phase {
         _ if is_marked(new) => Event::OutOfSync,
-        "Failed" if entered => Event::PodFailed,
-        "Succeeded" if entered && info.is_completed(belonging.task) => Event::TaskCompleted,
-        "Running" if entered => Event::PodRunning,
-        "Pending" if entered => Event::PodPending,
-        "Running" | "Pending" if info.is_failed(belonging.task) => Event::TaskFailed,
+        PodPhase::Failed if entered => Event::PodFailed,
+        PodPhase::Succeeded if entered && info.is_completed(belonging.task) => Event::TaskCompleted,
+        PodPhase::Running if entered => Event::PodRunning,
+        PodPhase::Pending if entered => Event::PodPending,
+        PodPhase::Running | PodPhase::Pending if info.is_failed(belonging.task) => {
+            Event::TaskFailed
+        }
         _ => Event::OutOfSync,
     };
     // The exit code is there with a pod that failed, also if it is marked.
-    let exit_code = if phase == "Failed" && entered {
+    let exit_code = if *phase == PodPhase::Failed && entered {
         exit_code(new)
     } else {
         0
@@ -69,8 +72,8 @@ pub(crate) fn group_changed(old: &PodGroup, new: &PodGroup) -> Option<Request> {
     let mut owners = new.metadata.owner_references.iter();
     let owner = owners.rfind(|owner| owner.kind == "Job");
     let name = owner.map_or(&new.metadata.name, |owner| &owner.name);
-    let event = match new.status.phase.as_str() {
-        "Unknown" => Event::Unknown,
+    let event = match new.status.phase {
+        PodGroupPhase::Unknown => Event::Unknown,
         _ => Event::None,
     };
     let namespace = new.metadata.namespace_or_default();

@@ -77,7 +77,7 @@ impl Kill {
         let soft = last || retain == Retain::Soft;
         for (task, pod) in all_pods(info) {
             kill.total += 1;
-            let ended = matches!(&*pod.status.phase, "Succeeded" | "Failed");
+            let ended = pod.status.phase.has_ended();
             // A terminating pod needs no second deletion, which would restart its grace period.
             if is_terminating(&pod) || ended && soft {
                 kill.staying.add(&task, &pod);

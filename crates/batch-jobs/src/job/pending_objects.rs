@@ -11,7 +11,7 @@ use evictd_batch_objects::bus::{Action, Event};
 use evictd_batch_objects::{
     Compat, Job, PodGroup, PodGroupPhase, TaskContainer, TaskPod, TaskPodStatus,
 };
-use evictd_pod::wire::full_name;
+use evictd_pod::wire::{PodPhase, full_name};
 use evictd_pod::{defaults, wire::Pod};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -66,8 +66,7 @@ impl Lister for PendingLister<'_> {
 /// A pod as the controllers see it.
 fn seen(pod: &Pod) -> TaskPod {
     let conditions = pod.status.conditions.iter();
-    let mut unready =
-        conditions.filter(|condition| condition.kind == "Ready" && condition.status == "False");
+    let mut unready = conditions.filter(|condition| condition.fails("Ready"));
     // A container that is not ready says the same.
     let containers = unready.next().map(|_| TaskContainer::default());
     TaskPod {
@@ -176,7 +175,7 @@ fn stored(pod: &Value) -> Result<Pod, serde_json::Error> {
     let mut pod = Pod::deserialize(pod)?;
     defaults::complete(&mut pod);
     pod.metadata.uid = format!("made-{}", pod.metadata.name).into();
-    "Pending".clone_into(&mut pod.status.phase);
+    pod.status.phase = PodPhase::Pending;
     Ok(pod)
 }
 

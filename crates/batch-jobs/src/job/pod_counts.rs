@@ -3,10 +3,17 @@
 
 use super::status;
 use evictd_batch_objects::{JobStatus, TaskContainer, TaskPod};
+use evictd_pod::wire::PodPhase;
 use std::collections::BTreeMap;
 
 /// The phases that a job's status counts. A pod without one of the others counts as the last.
-const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
+const PHASES: [PodPhase; 5] = [
+    PodPhase::Pending,
+    PodPhase::Running,
+    PodPhase::Succeeded,
+    PodPhase::Failed,
+    PodPhase::Unknown,
+];
 const SUCCEEDED: usize = 2;
 const UNKNOWN: usize = 4;
 
@@ -22,14 +29,18 @@ pub(super) struct PodCounts {
 }
 
 fn phase(pod: &TaskPod) -> usize {
-    let phase = pod.status.phase.as_str();
-    let place = PHASES.iter().position(|known| *known == phase);
-    place.unwrap_or(UNKNOWN)
+    match pod.status.phase {
+        PodPhase::Pending => 0,
+        PodPhase::Running => 1,
+        PodPhase::Succeeded => SUCCEEDED,
+        PodPhase::Failed => 3,
+        PodPhase::Unknown | PodPhase::Other(_) => UNKNOWN,
+    }
 }
 
 fn restarts(pod: &TaskPod) -> i64 {
     let status = &pod.status;
-    if !matches!(&*status.phase, "Running" | "Pending") {
+    if !matches!(status.phase, PodPhase::Running | PodPhase::Pending) {
         return 0;
     }
     let containers = status.init_container_statuses.iter();

@@ -3,6 +3,7 @@
 use super::call::Call;
 use evictd_batch_objects::{Compat, Difference, Job, JobCondition, JobPhase, JobStatus, TaskPod};
 use evictd_pod::duration;
+use evictd_pod::wire::PodPhase;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -24,16 +25,16 @@ pub(super) fn count(status: &mut JobStatus, task: &str, pod: &TaskPod) {
 }
 
 /// Counts so many pods of a task and phase.
-pub(super) fn count_pods(status: &mut JobStatus, task: &str, phase: &str, pods: usize) {
+pub(super) fn count_pods(status: &mut JobStatus, task: &str, phase: &PodPhase, pods: usize) {
     if pods == 0 {
         return;
     }
     let pods = i32::try_from(pods).unwrap_or(i32::MAX);
     let (counter, phase) = match phase {
-        "Pending" => (&mut status.pending, "Pending"),
-        "Running" => (&mut status.running, "Running"),
-        "Succeeded" => (&mut status.succeeded, "Succeeded"),
-        "Failed" => (&mut status.failed, "Failed"),
+        PodPhase::Pending => (&mut status.pending, "Pending"),
+        PodPhase::Running => (&mut status.running, "Running"),
+        PodPhase::Succeeded => (&mut status.succeeded, "Succeeded"),
+        PodPhase::Failed => (&mut status.failed, "Failed"),
         _ => (&mut status.unknown, "Unknown"),
     };
     *counter = counter.saturating_add(pods);

@@ -4,7 +4,7 @@ use super::events::{Event, count};
 use super::{PATIENCE, Simulator, Stage};
 use crate::objects::timestamp;
 use evictd_batch::session::{EvictionKind, Outcome};
-use evictd_pod::wire::{Condition, Time};
+use evictd_pod::wire::{Condition, ConditionStatus, PodPhase, Time};
 use std::cmp::Reverse;
 
 /// Evictions without a pod's end in between after which nothing is expected any more, for each pod that is there.
@@ -45,7 +45,7 @@ impl Simulator<'_> {
         let Some(live) = &mut state.live else { return };
         let bound = &mut live.pods[pod];
         node.clone_into(&mut bound.pod.spec.node_name);
-        "Running".clone_into(&mut bound.pod.status.phase);
+        bound.pod.status.phase = PodPhase::Running;
         bound.pod.status.start_time = timestamp(self.now);
         // The nomination is fulfilled.
         bound.pod.status.nominated_node_name.clear();
@@ -111,9 +111,9 @@ impl Simulator<'_> {
             }
             // A session says nothing of a pod to which it would say the same again.
             pod.status.conditions = vec![Condition {
-                kind: "PodScheduled".to_owned(),
-                status: condition.status.clone(),
-                reason: condition.reason.clone(),
+                kind: "PodScheduled".into(),
+                status: ConditionStatus::of(&condition.status),
+                reason: condition.reason.clone().into(),
                 message: condition.message.clone(),
                 ..Condition::default()
             }];

@@ -2,7 +2,7 @@
 
 use super::{Live, PodState, Simulator, Stage};
 use crate::usage::Amounts;
-use evictd_pod::wire::full_name;
+use evictd_pod::wire::{PodPhase, full_name};
 use std::cmp::Reverse;
 
 /// In the order in which it happens at the same moment. A pod is named by its job, its index and how often it was made.
@@ -86,7 +86,7 @@ impl Simulator<'_> {
             return;
         }
         pod_state.stage = Stage::Ended;
-        "Succeeded".clone_into(&mut pod_state.pod.status.phase);
+        pod_state.pod.status.phase = PodPhase::Succeeded;
         let amounts = &live.amounts[pod_state.task];
         count(&mut self.work, amounts, self.now - since);
         self.usage.leaves(state.queue, amounts);

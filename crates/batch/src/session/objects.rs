@@ -3,7 +3,7 @@
 use crate::session::snapshot::task::Status;
 use evictd_batch_objects::{GROUP_NAME, PodGroup, QUEUE_NAME, Queue, TASK_SPEC, Workload};
 use evictd_pod::resources::PODS;
-use evictd_pod::wire::{Metadata, Pod, PriorityClass, ResourceList};
+use evictd_pod::wire::{Metadata, Pod, PodPhase, PriorityClass, ResourceList};
 use evictd_pod::{Counted, Quantity, Requests, TooManyResources, resources};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -87,13 +87,13 @@ pub(crate) fn key(metadata: &Metadata) -> Arc<str> {
 /// As far as a pod is (S6-090).
 pub(crate) fn status_of(pod: &Pod) -> Status {
     let deleted = pod.metadata.deletion_timestamp.is_some();
-    match pod.status.phase.as_str() {
-        "Running" | "Pending" if deleted => Status::Releasing,
-        "Running" => Status::Running,
-        "Pending" if pod.spec.node_name.is_empty() => Status::Pending,
-        "Pending" => Status::Bound,
-        "Succeeded" => Status::Succeeded,
-        "Failed" => Status::Failed,
+    match pod.status.phase {
+        PodPhase::Running | PodPhase::Pending if deleted => Status::Releasing,
+        PodPhase::Running => Status::Running,
+        PodPhase::Pending if pod.spec.node_name.is_empty() => Status::Pending,
+        PodPhase::Pending => Status::Bound,
+        PodPhase::Succeeded => Status::Succeeded,
+        PodPhase::Failed => Status::Failed,
         _ => Status::Unknown,
     }
 }

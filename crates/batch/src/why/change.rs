@@ -3,7 +3,7 @@
 use super::subject::Subject;
 use super::what_if::WhatIf;
 use evictd_batch_objects::{PodGroup, Queue, QueueState};
-use evictd_pod::wire::Pod;
+use evictd_pod::wire::{Pod, PodPhase};
 use evictd_pod::{Node, Quantity};
 use evictd_what_if::Suggestion;
 use serde::Serialize;
@@ -121,7 +121,7 @@ impl Change {
             Self::PodsEnd { pods } => {
                 for pod in pods {
                     what_if.change(pod, |pod: &mut Pod| {
-                        "Succeeded".clone_into(&mut pod.status.phase);
+                        pod.status.phase = PodPhase::Succeeded;
                     });
                 }
             }

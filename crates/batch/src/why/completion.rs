@@ -167,7 +167,7 @@ pub(super) fn ending(changes: &[Change]) -> usize {
 }
 
 fn holds_room(pod: &Pod) -> bool {
-    !pod.spec.node_name.is_empty() && !matches!(&*pod.status.phase, "Succeeded" | "Failed")
+    !pod.spec.node_name.is_empty() && !pod.status.phase.has_ended()
 }
 
 /// The owner whose end would be the pod's. Pods of a node or of the cluster itself never end.

@@ -4,7 +4,7 @@ use super::subject::Subject;
 use super::what_if::WhatIf;
 use crate::session::Outcome;
 use evictd_batch_objects::{PodGroup, PodGroupStatus};
-use evictd_pod::wire::Pod;
+use evictd_pod::wire::{Pod, PodPhase};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -72,14 +72,14 @@ impl WhatIf<'_> {
         for (pod, node) in &outcome.binds {
             self.change(pod, |pod: &mut Pod| {
                 pod.spec.node_name.clone_from(node);
-                "Running".clone_into(&mut pod.status.phase);
+                pod.status.phase = PodPhase::Running;
             });
         }
         for eviction in &outcome.evicted {
             // Its controller creates it again.
             self.change(&eviction.pod, |pod: &mut Pod| {
                 pod.spec.node_name.clear();
-                "Pending".clone_into(&mut pod.status.phase);
+                pod.status.phase = PodPhase::Pending;
                 pod.metadata.uid = format!("{}-anew", pod.metadata.uid).into();
             });
         }

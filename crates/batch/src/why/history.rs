@@ -76,9 +76,7 @@ pub(super) fn of(what_if: &WhatIf<'_>, subject: &Subject, events: &[Event]) -> V
     for (key, pod) in subject.pods(what_if) {
         let conditions = pod.status.conditions.iter();
         let mut going = conditions.filter(|condition| {
-            condition.kind == "DisruptionTarget"
-                && condition.status == "True"
-                && condition.reason == "PreemptionByScheduler"
+            condition.holds("DisruptionTarget") && condition.reason == "PreemptionByScheduler"
         });
         if let Some(condition) = going.next() {
             entries.push((

@@ -6,7 +6,7 @@ use super::subject::Subject;
 use super::what_if::WhatIf;
 use crate::session::Setting;
 use evictd_batch_objects::{Job, JobPhase, PodGroupPhase};
-use evictd_pod::wire::full_name;
+use evictd_pod::wire::{PodPhase, full_name};
 
 /// The answer, if it follows from the job alone.
 pub(super) fn answer(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Option<Answer> {
@@ -126,14 +126,14 @@ fn of_group(what_if: &WhatIf<'_>, subject: &Subject) -> Option<Answer> {
     let name = subject.title();
     let group = what_if.groups.get(&subject.group)?;
     let answer = |state, headline| Some(Answer::of(subject, state, headline));
-    let phases: Vec<&str> = subject
+    let phases: Vec<&PodPhase> = subject
         .pods(what_if)
-        .map(|(_, pod)| pod.status.phase.as_str())
+        .map(|(_, pod)| &pod.status.phase)
         .collect();
-    let count = |phase: &str| phases.iter().filter(|other| **other == phase).count();
-    let ended = count("Succeeded") + count("Failed");
+    let count = |phase: &PodPhase| phases.iter().filter(|other| **other == phase).count();
+    let ended = count(&PodPhase::Succeeded) + count(&PodPhase::Failed);
     if group.status.phase == PodGroupPhase::Completed && ended == phases.len() {
-        let (succeeded, failed) = (count("Succeeded"), count("Failed"));
+        let (succeeded, failed) = (count(&PodPhase::Succeeded), count(&PodPhase::Failed));
         return answer(
             State::Finished,
             format!(
@@ -143,7 +143,7 @@ fn of_group(what_if: &WhatIf<'_>, subject: &Subject) -> Option<Answer> {
         );
     }
     let waits = |pod: &evictd_pod::wire::Pod| {
-        pod.spec.node_name.is_empty() && pod.status.phase == "Pending"
+        pod.spec.node_name.is_empty() && pod.status.phase == PodPhase::Pending
     };
     let waiting = subject.pods(what_if).filter(|(_, pod)| waits(pod)).count();
     let running = phases.len() - ended;

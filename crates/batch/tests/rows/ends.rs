@@ -217,8 +217,8 @@ fn s6_139_a_condition_that_is_being_written_is_not_reported_again_until_a_watch_
     // Another writer has changed the condition since.
     cache.assume_condition(&condition);
     older.status.conditions = vec![wire::Condition {
-        kind: "PodScheduled".to_owned(),
-        status: "True".to_owned(),
+        kind: "PodScheduled".into(),
+        status: true.into(),
         ..wire::Condition::default()
     }];
     cache.pod(&mut cluster, &older);

@@ -3,7 +3,7 @@
 use evictd_batch::session::{Objects, Outcome, Setting, simulate};
 use evictd_batch::why::{Answer, Change, State};
 use evictd_batch_objects::Compat;
-use evictd_pod::wire::Pod;
+use evictd_pod::wire::{Pod, PodPhase};
 use evictd_what_if::Suggestion;
 
 /// Each proposal starts the job; and where there is none to make, nothing has to be changed.
@@ -51,7 +51,7 @@ pub(crate) fn apply(change: &Change, objects: &mut Objects) {
         }
         Change::PodsEnd { pods: ended } => {
             for pod in pods.iter_mut().filter(|pod| ended.contains(&key(pod))) {
-                "Succeeded".clone_into(&mut pod.status.phase);
+                pod.status.phase = PodPhase::Succeeded;
             }
         }
         Change::OpenQueue { queue: name } => {
@@ -169,11 +169,11 @@ fn carry_out(objects: &mut Objects, outcome: &Outcome) {
         let key = key(pod);
         if let Some(node) = outcome.binds.get(&key) {
             pod.spec.node_name.clone_from(node);
-            "Running".clone_into(&mut pod.status.phase);
+            pod.status.phase = PodPhase::Running;
         }
         if outcome.evicted.iter().any(|own| own.pod == key) {
             pod.spec.node_name.clear();
-            "Pending".clone_into(&mut pod.status.phase);
+            pod.status.phase = PodPhase::Pending;
             pod.metadata.uid = format!("{}+", pod.metadata.uid).into();
         }
     }

@@ -31,6 +31,7 @@ pub fn record(id: &str, decision: &Decision) -> String {
         "observed": acting.map(observed),
         "usage": ranked.and_then(|pod| pod.usage),
         "request": ranked.map(|pod| pod.request),
+        // People count from one.
         "rank": place.map(|place| place + 1),
         "message": decision.eviction.as_ref().map(|eviction| eviction.message.trim_end()),
     })

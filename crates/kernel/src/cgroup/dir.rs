@@ -112,6 +112,7 @@ impl GroupDir {
                 names.push(OsString::from_vec(name.to_vec()));
             }
         }
+        // The kernel has no order of its own, and the same state shall give the same result.
         names.sort_unstable();
         Ok(names)
     }

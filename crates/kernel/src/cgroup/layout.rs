@@ -87,6 +87,7 @@ fn collect_pods(
             });
         } else if name.to_str().is_some_and(is_pod_parent) {
             match collect_pods(&dir.join(&name), &below, found) {
+                // Cgroups end while the tree is read, which says nothing of the others.
                 Err(error) if !error.is_gone() => return Err(error),
                 _ => {}
             }

@@ -157,6 +157,7 @@ impl Hierarchies {
         let mount_of = |controller: Controller| {
             let wanted = controller.as_str().as_bytes();
             let mount = mounts.iter().find(|name| {
+                // Controllers may be mounted together: `cpu,cpuacct`.
                 let mut parts = name.as_bytes().split(|byte| *byte == b',');
                 parts.any(|part| part == wanted)
             })?;
@@ -300,6 +301,7 @@ pub fn subdirectories(dir: &Path) -> Result<Vec<OsString>, CgroupError> {
     for entry in fs::read_dir(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let kind = entry.file_type().map_err(failed)?;
+        // The links beside joint mounts, `cpu` to `cpu,cpuacct`, lead to directories.
         if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
             names.push(entry.file_name());
         }

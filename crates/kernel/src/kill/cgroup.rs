@@ -255,6 +255,7 @@ impl InProgress<'_> {
                 Ok(Round::Killed) => {
                     cut.note_killed();
                     self.retry.reset();
+                    // The next round follows at once, but the tasks of other pods have their turn before it.
                     yield_now().await;
                 }
                 Ok(Round::Waiting) => {

@@ -49,6 +49,7 @@ impl LiftedLimits {
 fn lift(dir: &GroupDir) -> Vec<(&'static str, Vec<u8>)> {
     let mut changed = Vec::new();
     for (file, value) in UNLIMITED {
+        // The file is missing on the other version of cgroups, or without the controller.
         let Ok(before) = dir.read(file) else {
             continue;
         };

@@ -80,6 +80,7 @@ pub(super) fn is_member(
     cgroup: &Path,
 ) -> Result<Option<bool>, CgroupError> {
     let path = proc_root.join(pid.to_string()).join("cgroup");
+    // A process that has ended is a member of nothing, which is not an error.
     let Some(text) = gone_is_none(fs::read(&path), &path)? else {
         return Ok(None);
     };

@@ -41,7 +41,7 @@ impl Existing {
         let metadata = &pod.metadata;
         let namespace = metadata.namespace_or_default().to_owned();
         self.pods.insert((namespace, metadata.name.clone()));
-        let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+        let has_ended = pod.status.phase.has_ended();
         if has_ended || metadata.deletion_timestamp.is_some() {
             return;
         }

@@ -82,7 +82,7 @@ fn pods_that_exist_are_not_made_a_second_time() {
     );
     existing.add_pod(&pod("web-0", ("ReplicaSet", "web-abc"), "n1"));
     let mut failed = pod("web-abc-y", ("ReplicaSet", "web-abc"), "n1");
-    failed.status.phase = "Failed".to_owned();
+    failed.status.phase = evictd_pod::wire::PodPhase::Failed;
     existing.add_pod(&failed);
     let object = workload("apps/v1", "Deployment", &json!({"replicas": 3}));
     let expansion = expanded(&object, &existing);

@@ -9,6 +9,7 @@ use super::{DeliveryOutcome, DeliveryQueue, Notice, Progress, Way};
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_decision::record::{self, ANNOTATION};
 use evictd_departures::NOTICE_OWED;
+use evictd_pod::wire::Condition;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::{
     Api,
@@ -437,15 +438,15 @@ fn status(notice: &Notice) -> Value {
     status
 }
 
-fn condition(notice: &Notice) -> Option<Value> {
+fn condition(notice: &Notice) -> Option<Condition> {
     let message = notice.disruption_target.as_ref()?;
-    Some(json!({
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "TerminationByKubelet",
-        "message": message,
-        "lastTransitionTime": notice.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-    }))
+    Some(Condition::new(
+        "DisruptionTarget",
+        true,
+        "TerminationByKubelet",
+        message.clone(),
+        notice.time,
+    ))
 }
 
 fn code(error: &ApiError) -> Option<u16> {

@@ -18,6 +18,7 @@ use evictd_cluster_client::{
 };
 use evictd_kernel::clock::Clock;
 use evictd_pod::pressure::CLOSE_TO;
+use evictd_pod::wire::Condition;
 use evictd_signals::{ConditionMap, NodeCondition};
 use http::{HeaderValue, header::ACCEPT};
 use jiff::{SignedDuration, Timestamp};
@@ -52,7 +53,7 @@ const LEASE: SignedDuration = SignedDuration::from_secs(40);
 const STATUS_PERIOD: SignedDuration = SignedDuration::from_mins(6);
 
 /// Status and message of each condition as last written.
-type Known = ConditionMap<Option<(bool, String)>>;
+type Known = ConditionMap<Option<(bool, Timestamp)>>;
 
 /// The conditions and taints that the Node should show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -368,22 +369,17 @@ impl NodeReporter {
 
     /// Applies the conditions. A condition's transition time changes only with its status (S1-078).
     async fn apply(&self, pressure: &Pressure) -> Result<(Known, Node), ApiError> {
-        let now = moment(self.clock.now());
+        let now = self.clock.now();
         let mut states = self.known.clone().unwrap_or_default();
         let mut conditions = Vec::new();
         for (condition, raised) in pressure.raised {
             let state = states[condition]
                 .take()
                 .filter(|(status, _)| *status == raised)
-                .unwrap_or_else(|| (raised, moment(pressure.since[condition])));
-            conditions.push(json!({
-                "type": self.type_of(condition),
-                "status": if raised { "True" } else { "False" },
-                "reason": condition.reason(raised),
-                "message": condition.message(raised),
-                "lastHeartbeatTime": now,
-                "lastTransitionTime": state.1,
-            }));
+                .unwrap_or_else(|| (raised, pressure.since[condition]));
+            let (kind, reason) = (self.type_of(condition), condition.reason(raised));
+            let message = condition.message(raised).to_owned();
+            conditions.push(Condition::new(kind, raised, reason, message, state.1).reported(now));
             states[condition] = Some(state);
         }
         let mut metadata = json!({ "name": self.node });
@@ -502,16 +498,12 @@ fn nodes() -> Request {
     Request::new("/api/v1/nodes")
 }
 
-fn moment(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
 /// Our condition as found on the Node.
-fn known(node: &Node, kind: &str) -> Option<(bool, String)> {
+fn known(node: &Node, kind: &str) -> Option<(bool, Timestamp)> {
     let of_type = |one: &&Value| one["type"] == kind;
     let found = node.status.conditions.iter().flatten().find(of_type)?;
     let since = found["lastTransitionTime"].as_str()?;
-    Some((found["status"] == "True", since.to_owned()))
+    Some((found["status"] == "True", since.parse().ok()?))
 }
 
 /// The list with exactly these of our taints, and all others unchanged; `None` if it is like that already.

@@ -207,11 +207,9 @@ fn listed(mut pod: wire::Pod, labels: &BTreeSet<String>) -> Listed {
 fn is_evicted(pod: &wire::Pod) -> bool {
     let status = &pod.status;
     let target = |condition: &wire::Condition| {
-        condition.kind == "DisruptionTarget"
-            && condition.status == "True"
-            && condition.reason == "TerminationByKubelet"
+        condition.holds("DisruptionTarget") && condition.reason == "TerminationByKubelet"
     };
-    let evicted = status.phase == "Failed" && status.reason == "Evicted";
+    let evicted = status.phase == wire::PodPhase::Failed && status.reason == "Evicted";
     let ours = pod.metadata.annotations.contains_key(record::ANNOTATION);
     (evicted || status.conditions.iter().any(target)) && !ours
 }
@@ -222,7 +220,8 @@ fn evicted_at(pod: &wire::Pod) -> Option<Timestamp> {
     let status = &pod.status;
     let mark = pod.metadata.annotations.get(record::ANNOTATION)?;
     let time = record::time(mark)?;
-    let evicted = status.phase == "Failed" && matches!(status.reason.as_str(), "" | "Evicted");
+    let evicted =
+        status.phase == wire::PodPhase::Failed && matches!(status.reason.as_str(), "" | "Evicted");
     let copied = status.start_time.is_some_and(|start| start > time);
     (evicted && !copied).then_some(time)
 }

@@ -213,7 +213,7 @@ impl Poller {
             }
             .into(),
             status: wire::PodStatus {
-                phase: "Running".to_owned(),
+                phase: wire::PodPhase::Running,
                 start_time: sandbox.created,
                 container_statuses: statuses,
                 ..wire::PodStatus::default()

@@ -30,7 +30,7 @@ const POD: usize = 32 << 10;
 /// rest as JSON. A pod that has ended keeps name, owner, priority, requests and the places of its volumes. It may still
 /// run and its files may still be there.
 pub(crate) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
-    let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+    let has_ended = pod.status.phase.has_ended();
     let metadata = &mut pod.metadata;
     trim_annotations(metadata);
     let labels = metadata.labels.iter();
@@ -41,7 +41,7 @@ pub(crate) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     metadata.owner_references.retain(|owner| owner.controller);
     metadata.owner_references.truncate(1);
     let conditions = &mut pod.status.conditions;
-    conditions.retain(|condition| CONDITIONS.contains(&condition.kind.as_str()));
+    conditions.retain(|condition| CONDITIONS.contains(&&*condition.kind));
     conditions.truncate(CONDITIONS.len());
     for condition in conditions {
         condition.message.clear();

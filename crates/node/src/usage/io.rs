@@ -193,13 +193,11 @@ mod tests {
     use super::*;
     use crate::pods::{BoundCgroup, PodSet};
     use evictd_pod::Pod;
-    use serde_json::json;
+    use evictd_testkit::objects;
     use std::fs;
 
     fn pod(name: &str) -> Pod {
-        let metadata = json!({ "name": name, "uid": name });
-        let wire = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
-        Pod::from_wire(wire)
+        Pod::from_wire(std::sync::Arc::unwrap_or_clone(objects::pod(name).read()))
     }
 
     #[test]

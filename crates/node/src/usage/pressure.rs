@@ -101,17 +101,18 @@ mod tests {
     use crate::pods::{BoundCgroup, LocalPod};
     use evictd_pod::Pod;
     use evictd_signals::pressure::{Average, Share};
-    use serde_json::json;
+    use evictd_testkit::objects;
     use std::{fs, path::Path};
 
     fn pod(name: &str, cgroup: &str) -> LocalPod {
-        let metadata = json!({ "name": name, "uid": name });
-        let wire = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
         let bound = BoundCgroup {
             relative: cgroup.into(),
             by_annotation: true,
         };
-        LocalPod::new(Pod::from_wire(wire), Some(bound))
+        LocalPod::new(
+            Pod::from_wire(std::sync::Arc::unwrap_or_clone(objects::pod(name).read())),
+            Some(bound),
+        )
     }
 
     fn group(root: &Path, name: &str, percent: &str) {

@@ -22,7 +22,7 @@ impl Cluster {
     ///
     /// An error changes nothing.
     pub fn add_pod(&mut self, wire: wire::Pod) -> Result<(), InvalidObject> {
-        let ended = matches!(wire.status.phase.as_str(), "Succeeded" | "Failed");
+        let ended = wire.status.phase.has_ended();
         if ended {
             self.remove_pod(&wire.metadata);
             self.add_evicted(&wire);
@@ -319,18 +319,14 @@ impl Cluster {
             scored,
             terminating: wire.metadata.deletion_timestamp.is_some(),
             preempted: conditions().any(|condition| {
-                condition.kind == "DisruptionTarget"
-                    && condition.status == "True"
-                    && condition.reason == "PreemptionByScheduler"
+                condition.holds("DisruptionTarget") && condition.reason == "PreemptionByScheduler"
             }),
             unknown: wire.spec.unreadable.is_some(),
             identity: Box::new(Identity {
                 nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
                 scheduler: self.symbols.intern(scheduler),
                 generation: generation.and_then(|generation| generation.try_into().ok()),
-                tried: conditions().any(|condition| {
-                    condition.kind == "PodScheduled" && condition.status == "False"
-                }),
+                tried: conditions().any(|condition| condition.fails("PodScheduled")),
                 never_preempts: wire.spec.preemption_policy == "Never",
                 of_containers,
                 name: wire.metadata.name.into(),

@@ -306,12 +306,10 @@ impl Batch {
             return Vec::new();
         }
         let pods = self.known.pods().filter_map(|(id, pod)| {
-            let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+            let ended = pod.status.phase.has_ended();
             let stays = pod.metadata.deletion_timestamp.is_none() && !ended;
             let mut conditions = pod.status.conditions.iter().filter(|condition| {
-                condition.kind == "DisruptionTarget"
-                    && condition.status == "True"
-                    && condition.reason == "PreemptionByScheduler"
+                condition.holds("DisruptionTarget") && condition.reason == "PreemptionByScheduler"
             });
             let kind = eviction_kind(self.scheduler(), &conditions.next()?.message)?;
             stays.then(|| (id.clone(), kind))

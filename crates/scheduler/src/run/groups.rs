@@ -1,10 +1,10 @@
 //! The conditions of pod groups.
 
 use super::watches::POD_GROUPS;
-use super::writer::{GroupCondition, GroupStatus, Writer};
+use super::writer::{GroupStatus, Writer};
 use evictd_cluster_client::discovery::{serves, versions};
 use evictd_cluster_client::{Actions, ApiError};
-use evictd_pod::wire;
+use evictd_pod::wire::{self, Condition};
 use evictd_scheduling::{GroupOutcome, GroupResult};
 use jiff::Timestamp;
 use std::collections::HashMap;
@@ -118,7 +118,7 @@ fn scheduled(group: &wire::PodGroup, now: Timestamp, writer: &Writer) {
 
 fn holds(group: &wire::PodGroup, kind: &str) -> bool {
     let mut conditions = group.status.conditions.iter();
-    conditions.any(|condition| condition.kind == kind && condition.status == "True")
+    conditions.any(|condition| condition.holds(kind))
 }
 
 fn condition(
@@ -126,25 +126,19 @@ fn condition(
     holds: bool,
     (reason, message): (&'static str, &str),
     since: Timestamp,
-) -> GroupCondition {
-    GroupCondition {
-        kind,
-        holds,
-        reason,
-        message: message.to_owned(),
-        since,
-    }
+) -> Condition {
+    Condition::new(kind, holds, reason, message.to_owned(), since)
 }
 
 /// Writes the conditions that the group does not have yet.
-fn write(group: &wire::PodGroup, mut conditions: Vec<GroupCondition>, writer: &Writer) {
+fn write(group: &wire::PodGroup, mut conditions: Vec<Condition>, writer: &Writer) {
     conditions.retain_mut(|new| {
-        let status = if new.holds { "True" } else { "False" };
         let mut old = group.status.conditions.iter();
-        let old = old.find(|condition| condition.kind == new.kind && condition.status == status);
+        let old =
+            old.find(|condition| condition.kind == new.kind && condition.status == new.status);
         // The time of a condition that keeps its status does not change.
         if let Some(since) = old.and_then(|condition| condition.last_transition_time) {
-            new.since = since;
+            new.last_transition_time = Some(since);
         }
         old.is_none_or(|condition| {
             condition.message != new.message || condition.reason != new.reason

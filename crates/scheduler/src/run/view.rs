@@ -247,6 +247,6 @@ pub(super) fn name(pod: &wire::Pod) -> String {
 fn last_message(pod: &wire::Pod) -> String {
     let mut conditions = pod.status.conditions.iter();
     conditions
-        .find(|condition| condition.kind == "PodScheduled" && condition.status == "False")
+        .find(|condition| condition.fails("PodScheduled"))
         .map_or(String::new(), |condition| condition.message.clone())
 }

@@ -294,7 +294,7 @@ impl Object for wire::Pod {
             name: pod.metadata.name.into(),
             namespace: pod.metadata.namespace,
             node: interner.names.shared(node),
-            phase: interner.names.shared(pod.status.phase.clone()),
+            phase: interner.names.shared(pod.status.phase.to_string()),
             labels: interner.labels.shared(labels),
             spec: pod.spec,
             generation: pod.metadata.generation,
@@ -323,7 +323,7 @@ impl Object for wire::Pod {
             ..wire::Metadata::default()
         };
         let status = wire::PodStatus {
-            phase: pod.phase.to_string(),
+            phase: wire::PodPhase::of(&pod.phase),
             ..wire::PodStatus::default()
         };
         Arc::new(Self {
@@ -370,7 +370,7 @@ impl Object for wire::Pod {
             deleted_at: deleted_at.unwrap_or_default(),
             node: self.spec.node_name.clone(),
             scheduler: self.spec.scheduler_name.clone(),
-            phase: self.status.phase.clone(),
+            phase: self.status.phase.to_string(),
         }
     }
 
@@ -388,7 +388,7 @@ impl Object for wire::Pod {
                 pod.spec.node_name.clone_from(&outline.node);
             }
             if !outline.phase.is_empty() {
-                pod.status.phase.clone_from(&outline.phase);
+                pod.status.phase = wire::PodPhase::of(&outline.phase);
             }
             pod.metadata.deletion_timestamp = time(&outline.deleted_at);
             pod.metadata.resource_version = outline.version.as_str().into();
@@ -407,7 +407,7 @@ impl Object for wire::Pod {
             scheduler_name: outline.scheduler.clone(),
             ..wire::PodSpec::default()
         };
-        let phase = outline.phase.clone();
+        let phase = wire::PodPhase::of(&outline.phase);
         Some(Self::of_unknown_spec(
             metadata,
             spec,

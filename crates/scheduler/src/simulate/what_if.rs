@@ -143,7 +143,7 @@ impl Drain<'_> {
 
     fn evict(&mut self, mut pod: wire::Pod) {
         let metadata = &pod.metadata;
-        let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+        let has_ended = pod.status.phase.has_ended();
         let mut owners = metadata.owner_references.iter();
         let of_node = metadata
             .annotations

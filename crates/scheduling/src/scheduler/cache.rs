@@ -3,6 +3,7 @@
 use crate::change::{Change, Delta, is_assigned};
 use evictd_placement::{Cluster, InvalidObject, SpreadSource};
 use evictd_pod::wire;
+use evictd_pod::wire::PodPhase;
 use evictd_preemption::Budget;
 
 /// The cluster with its assumed pods, and the disruption budgets.
@@ -188,7 +189,7 @@ impl Cache {
                 self.note(&new.metadata, added);
             }
             (Some(old), new) if new.is_none() || is_assigned(old) => {
-                if old.status.phase == "Failed" {
+                if old.status.phase == PodPhase::Failed {
                     self.cluster.remove_evicted(&old.metadata);
                 }
                 self.cluster.remove_pod(&old.metadata);

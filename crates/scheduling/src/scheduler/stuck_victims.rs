@@ -43,8 +43,7 @@ impl StuckVictims {
                 }
             }
         }
-        let has_ended =
-            |pod: &wire::Pod| matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+        let has_ended = |pod: &wire::Pod| pod.status.phase.has_ended();
         if let Some(new) = &pods.new
             && !has_ended(new)
             && is_assigned(new)

@@ -43,6 +43,7 @@ impl<'de> Deserialize<'de> for Threshold {
         }
         let written = Written::deserialize(deserializer)?;
         let value = |text: &str| {
+            // Which forms a value has depends on the signal: the same text can be an amount or a pressure.
             ThresholdValue::read(written.signal, text)
                 .ok_or_else(|| D::Error::custom(format_args!("no value of a threshold: {text}")))
         };

@@ -5,6 +5,7 @@ use evictd_batch::conf::Conf;
 use evictd_batch::session::Outcome;
 use evictd_batch_objects::{Compat, PodGroupConditionType};
 use evictd_batch_trace::{Seconds, Simulator, SimulatorOptions, Trace};
+use evictd_pod::wire::PodPhase;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -288,7 +289,7 @@ impl Recorder {
         }
         for pod in simulator
             .pods()
-            .filter(|pod| pod.status.phase != "Succeeded")
+            .filter(|pod| pod.status.phase != PodPhase::Succeeded)
         {
             let Some(job) = find_job(job_name(&pod.metadata.name)) else {
                 continue;

@@ -3,6 +3,7 @@ use crate::job::names::ENDING;
 use crate::job::{JobCommand, JobEvent, JobMachine, Lister, Refusal, status};
 use evictd_batch_objects::Compat;
 use evictd_batch_objects::{JobStatus, PodGroup};
+use evictd_pod::wire::PodPhase;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -121,7 +122,7 @@ fn is_same_as_a_scan(info: &JobInfo) -> Result<(), TestCaseError> {
         let pods: Vec<_> = info.pods.get(&task.name).into_iter().flatten().collect();
         let succeeded = pods
             .iter()
-            .filter(|(_, pod)| pod.status.phase == "Succeeded");
+            .filter(|(_, pod)| pod.status.phase == PodPhase::Succeeded);
         let completed = succeeded.count() >= usize::try_from(task.replicas).unwrap();
         prop_assert_eq!(info.is_completed(&task.name), completed);
         let mut restarts = 0;
@@ -131,7 +132,7 @@ fn is_same_as_a_scan(info: &JobInfo) -> Result<(), TestCaseError> {
             } else {
                 status::count(&mut status, &task.name, pod);
             }
-            if matches!(pod.status.phase.as_str(), "Running" | "Pending") {
+            if matches!(pod.status.phase, PodPhase::Running | PodPhase::Pending) {
                 let both = [
                     &pod.status.container_statuses,
                     &pod.status.init_container_statuses,

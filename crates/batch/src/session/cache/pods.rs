@@ -194,7 +194,7 @@ impl Cache {
         let condition = conditions.find(|condition| condition.kind == "PodScheduled");
         let pod_scheduled = condition.map(|condition| ConditionText {
             status: condition.status.as_str().into(),
-            reason: condition.reason.as_str().into(),
+            reason: (*condition.reason).into(),
             message: condition.message.as_str().into(),
         });
         Task {

@@ -278,7 +278,7 @@ async fn a_failed_report_is_repeated_later() {
 
 #[tokio::test]
 async fn the_standard_types_are_refused_while_a_kubelet_lives() {
-    let now = moment(Clock::start().now());
+    let now = format!("{:.0}", Clock::start().now());
     let ready = |status: &str, heartbeat: &str| json!([{ "type": "Ready", "status": status, "lastHeartbeatTime": heartbeat }]);
     let lease = |renewed: &str| {
         json!({

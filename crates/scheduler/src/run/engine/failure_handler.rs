@@ -3,8 +3,8 @@
 use super::scheduler_of;
 use crate::run::events::Events;
 use crate::run::pod_ref::PodRef;
-use crate::run::writer::{Condition, StatusPatch, Writer};
-use evictd_pod::wire;
+use crate::run::writer::{StatusPatch, Writer};
+use evictd_pod::wire::{self, Condition};
 use evictd_scheduling::{Change, Delta, Event, Nomination, SchedulingQueue};
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl FailureHandler {
         let mut conditions = pod.status.conditions.iter();
         let old = conditions.find(|condition| condition.kind == "PodScheduled");
         let is_written = old.is_some_and(|old| {
-            old.status == "False"
+            old.fails("PodScheduled")
                 && old.reason == reason
                 && old.message == message
                 && old.observed_generation == pod.metadata.generation
@@ -94,7 +94,7 @@ impl FailureHandler {
             return;
         }
         let since = old
-            .filter(|old| old.status == "False")
+            .filter(|old| old.fails("PodScheduled"))
             .and_then(|old| old.last_transition_time)
             .unwrap_or(now);
         let condition =
@@ -119,19 +119,13 @@ impl FailureHandler {
                 && last.message == message
                 && last.observed_generation == pod.generation
                 // The API has whole seconds.
-                && last.since.as_second() == since.as_second()
+                && last.last_transition_time.map(Timestamp::as_second) == Some(since.as_second())
         });
         if let Some(last) = last {
             return Arc::clone(last);
         }
-        let condition = Arc::new(Condition {
-            kind: "PodScheduled",
-            holds: false,
-            reason,
-            message: message.to_owned(),
-            since,
-            observed_generation: pod.generation,
-        });
+        let condition = Condition::new("PodScheduled", false, reason, message.to_owned(), since);
+        let condition = Arc::new(condition.of_generation(pod.generation));
         self.last_condition = Some(Arc::clone(&condition));
         condition
     }

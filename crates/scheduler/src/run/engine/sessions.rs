@@ -31,7 +31,7 @@ impl Engine {
         let decided = batch.on_pod(&mut self.scheduler, now, pods);
         let living = |pod: &Option<Arc<wire::Pod>>| {
             let pod = pod.as_ref()?;
-            let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+            let ended = pod.status.phase.has_ended();
             (!ended).then(|| Arc::clone(pod))
         };
         let new = decided.or_else(|| pods.new.clone());
@@ -197,7 +197,7 @@ impl Engine {
         };
         batch.assume_condition(&condition);
         let mut conditions = pod.status.conditions.iter();
-        let old = conditions.find(|old| old.kind == "PodScheduled" && old.status == "False");
+        let old = conditions.find(|old| old.fails("PodScheduled"));
         let since = old.and_then(|old| old.last_transition_time).unwrap_or(now);
         let reason = match condition.reason.as_str() {
             "Schedulable" => "Schedulable",

@@ -1,14 +1,14 @@
 //! Writes of batch sessions: statuses of pod groups and queues, and evictions.
 
 use super::calls::Calls;
-use super::status::{Condition, or_gone, patch_until_answered};
+use super::status::{of_pod, or_gone, patch_until_answered};
 use super::write_queue::{Merge, WriteQueue};
 use super::{Outcome, PodRef, Shared, retry};
 use crate::run::api_retry::{ApiRetry, Failure};
 use crate::run::batch::eviction_message;
 use evictd_batch::session::EvictionKind;
 use evictd_batch_objects::PodGroupStatus;
-use evictd_pod::wire::Metadata;
+use evictd_pod::wire::{Condition, Metadata};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -112,15 +112,8 @@ async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
         return Err(Failure::stopped());
     };
     let condition = |kind, holds, reason, message: String| {
-        let condition = Condition {
-            kind,
-            holds,
-            reason,
-            message,
-            since: eviction.time,
-            observed_generation: None,
-        };
-        condition.body()
+        let condition = Condition::new(kind, holds, reason, message, eviction.time);
+        of_pod(&condition)
     };
     let (scheduler, why) = (&eviction.scheduler, eviction.kind.as_str());
     let conditions = [

@@ -3,8 +3,8 @@
 use super::calls::Calls;
 use super::retry;
 use super::write_queue::{Merge, WriteQueue};
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use evictd_pod::wire::Condition;
+use serde_json::json;
 
 /// New conditions of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,29 +14,7 @@ pub(crate) struct GroupStatus {
     /// A precondition of the write, unless it is empty.
     pub(crate) uid: String,
     /// At most one of each type.
-    pub(crate) conditions: Vec<GroupCondition>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GroupCondition {
-    /// The type.
-    pub(crate) kind: &'static str,
-    /// Whether the status is True.
-    pub(crate) holds: bool,
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-    /// `lastTransitionTime`.
-    pub(crate) since: Timestamp,
-}
-
-impl GroupCondition {
-    fn body(&self) -> Value {
-        json!({
-            "type": self.kind, "status": if self.holds { "True" } else { "False" },
-            "reason": self.reason, "message": self.message,
-            "lastTransitionTime": format!("{:.0}", self.since),
-        })
-    }
+    pub(crate) conditions: Vec<Condition>,
 }
 
 impl GroupStatus {
@@ -66,8 +44,7 @@ impl Merge for GroupStatus {
 /// written.
 pub(super) async fn write(calls: Calls, mut statuses: WriteQueue<GroupStatus>) {
     while let Some((path, status)) = statuses.next().await {
-        let conditions: Vec<Value> = status.conditions.iter().map(GroupCondition::body).collect();
-        let mut body = json!({"status": {"conditions": conditions}});
+        let mut body = json!({"status": {"conditions": status.conditions}});
         if !status.uid.is_empty() {
             body["metadata"] = json!({"uid": status.uid});
         }

@@ -27,9 +27,9 @@ mod write_queue;
 
 pub(crate) use batch::{BatchStatus, Eviction};
 pub(crate) use gang_barrier::GangBarrier;
-pub(crate) use groups::{GroupCondition, GroupStatus};
+pub(crate) use groups::GroupStatus;
 pub(crate) use preemption::{Preemption, Victim};
-pub(crate) use status::{Condition, StatusPatch};
+pub(crate) use status::StatusPatch;
 
 use super::api_retry::{Failure, FailureKind};
 use super::events::Events;

@@ -1,10 +1,10 @@
 //! Deletes victims in the order of S4-028, each after its condition was written.
 
 use super::calls::Calls;
-use super::status::{Condition, StatusPatch, or_gone, patch_until_answered};
+use super::status::{StatusPatch, of_pod, or_gone, patch_until_answered};
 use super::{Outcome, PodRef, Shared};
 use crate::run::api_retry::{ApiRetry, Failure};
-use evictd_pod::wire::Generation;
+use evictd_pod::wire::{Condition, Generation};
 use jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;
@@ -99,16 +99,16 @@ async fn end(shared: &Shared, preemption: &Preemption, victim: &Victim) -> Resul
         return Err(Failure::stopped());
     };
     let scheduler = &preemption.scheduler;
-    let condition = Condition {
-        kind: "DisruptionTarget",
-        holds: true,
-        reason: "PreemptionByScheduler",
-        message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
-        since: preemption.time,
-        observed_generation: victim.generation,
-    };
+    let condition = Condition::new(
+        "DisruptionTarget",
+        true,
+        "PreemptionByScheduler",
+        format!("{scheduler}: preempting to accommodate a higher priority pod"),
+        preemption.time,
+    );
+    let condition = condition.of_generation(victim.generation);
     let victim = &victim.pod;
-    let status = json!({"conditions": [condition.body()]});
+    let status = json!({"conditions": [of_pod(&condition)]});
     let patched = patch_until_answered(&shared.calls, victim, &status).await;
     if or_gone(patched)? || or_gone(delete(&shared.calls, victim).await)? {
         return Ok(());

@@ -3,28 +3,11 @@
 use super::calls::Calls;
 use super::{Outcome, PodRef, lock};
 use crate::run::api_retry::{ApiRetry, Failure, FailureKind};
-use evictd_pod::wire;
-use jiff::Timestamp;
+use evictd_pod::wire::{self, Condition};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot};
-
-/// A condition of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Condition {
-    /// The type: `PodScheduled`, `DisruptionTarget`.
-    pub(crate) kind: &'static str,
-    /// Whether the status is True.
-    pub(crate) holds: bool,
-    /// `Unschedulable`, `SchedulerError` (S5-069).
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-    /// `lastTransitionTime`, which does not change while the status stays the same.
-    pub(crate) since: Timestamp,
-    /// The `metadata.generation` of the pod that was tried.
-    pub(crate) observed_generation: wire::Generation,
-}
 
 /// The changed fields of a status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,7 +34,7 @@ impl StatusPatch {
     fn body(&self) -> Value {
         let mut status = json!({});
         if let Some(condition) = &self.condition {
-            status["conditions"] = json!([condition.body()]);
+            status["conditions"] = json!([of_pod(condition)]);
         }
         if let Some(node) = &self.nominated_node {
             status["nominatedNodeName"] = json!(node);
@@ -60,18 +43,11 @@ impl StatusPatch {
     }
 }
 
-impl Condition {
-    pub(super) fn body(&self) -> Value {
-        let mut body = json!({
-            "type": self.kind, "status": if self.holds { "True" } else { "False" },
-            "reason": self.reason, "message": self.message, "lastProbeTime": null,
-            "lastTransitionTime": format!("{:.0}", self.since),
-        });
-        if let Some(generation) = self.observed_generation {
-            body["observedGeneration"] = generation.get().into();
-        }
-        body
-    }
+/// A condition of a pod as it is written. Pods have a field that Kubernetes always writes as `null`.
+pub(super) fn of_pod(condition: &Condition) -> Value {
+    let mut body = json!(condition);
+    body["lastProbeTime"] = Value::Null;
+    body
 }
 
 /// Receives the result of a write.

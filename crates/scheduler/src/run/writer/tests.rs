@@ -1,13 +1,12 @@
 //! Bindings, status patches, preemptions and events against a server that refuses, fails and hangs.
 
-use super::{
-    BindOptions, Busy, Condition, Limits, Outcome, Preemption, StatusPatch, Victim, Writer,
-};
+use super::{BindOptions, Busy, Limits, Outcome, Preemption, StatusPatch, Victim, Writer};
 use crate::run::api_retry::{Failure, FailureKind};
 use crate::run::events::Events;
 use crate::run::pod_ref::PodRef;
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::{Access, Credentials};
+use evictd_pod::wire::Condition;
 use evictd_testkit::{Actor, ApiServer, Fault};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -124,14 +123,16 @@ fn kind(result: Result<(), Failure>) -> FailureKind {
 
 fn unschedulable(message: &str) -> StatusPatch {
     StatusPatch {
-        condition: Some(Arc::new(Condition {
-            kind: "PodScheduled",
-            holds: false,
-            reason: "Unschedulable",
-            message: message.into(),
-            since: Timestamp::from_second(1_800_000_000).unwrap(),
-            observed_generation: NonZeroU32::new(1),
-        })),
+        condition: Some(Arc::new(
+            Condition::new(
+                "PodScheduled",
+                false,
+                "Unschedulable",
+                message.into(),
+                Timestamp::from_second(1_800_000_000).unwrap(),
+            )
+            .of_generation(NonZeroU32::new(1)),
+        )),
         nominated_node: None,
     }
 }
