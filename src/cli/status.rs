@@ -198,6 +198,7 @@ fn tell_configuration(configuration: &ConfigurationStatus, page: &mut Lines) {
             page.tell("", mistake);
         }
     }
+    // A reload takes the rest of the file, so only these are named.
     if !configuration.waits_for_restart.is_empty() {
         let text = format!(
             "changed, and in force only after a restart: {}",

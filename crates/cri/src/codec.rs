@@ -81,6 +81,7 @@ fn entries(mut bytes: &[u8]) -> usize {
                 varint(rest).and_then(|(length, after)| after.get(usize::try_from(length).ok()?..))
             }
             5 => rest.get(4..),
+            // Groups, which proto3 does not have, or no message at all: the decoder refuses it.
             _ => None,
         };
         match skip {

@@ -69,11 +69,13 @@ impl Events {
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
             match &mut self.state {
+                // The state outlives this future, which a caller drops whenever something else happens first.
                 State::Closed => {
                     let client = self.client.clone();
                     self.state = State::Opening(Box::pin(async move { client.stream().await }));
                 }
                 State::Opening(opening) => {
+                    // Closed before the result is looked at, so that an error leads to another attempt.
                     let opened = opening.await;
                     self.state = State::Closed;
                     match optional(opened)? {

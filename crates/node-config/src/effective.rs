@@ -424,6 +424,7 @@ impl Effective {
         let (rules, max_pod_grace_period) = match self.kind {
             Kind::Evictd => (
                 Rules::evictd(),
+                // A negative value leaves each pod its own grace period, as no value does.
                 self.max_pod_grace_period.filter(|most| *most >= 0),
             ),
             Kind::Kubelet => (Rules::kubelet(), self.max_pod_grace_period),
@@ -445,6 +446,7 @@ impl Effective {
             evictable_static_pods: self.evict_static_pods.clone(),
             futility: rules
                 .futility
+                // Zero switches it off.
                 .filter(|_| self.futile_evictions > 0)
                 .map(|futility| Futility {
                     evictions: self.futile_evictions,

@@ -204,6 +204,7 @@ fn collect(node: &Node, within: &str, found: &mut Vec<Flag>) {
                 Content::Text(text) => Some(text.as_str()),
                 _ => None,
             };
+            // One form of kubeadm, `{name: .., value: ..}`; the other has names as keys.
             if let Some((name, value)) = text("name").zip(text("value")) {
                 found.extend(Flag::parse(within, node.at, &format!("{name}={value}")));
             } else {

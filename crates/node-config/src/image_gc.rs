@@ -50,6 +50,7 @@ pub(super) fn check(reader: &mut Reader<'_>) {
     if gc.low_threshold_percent >= gc.high_threshold_percent {
         let (is, than) = (gc.low_threshold_percent, gc.high_threshold_percent);
         let message = format!("{is} is not below {high}, {than}");
+        // One of the two may be a default, which has no place.
         let at = reader.value_place(low).or(reader.value_place(high));
         let fault =
             Fault::new(at, message).advise("images are removed from the high to the low one");

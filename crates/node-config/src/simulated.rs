@@ -35,6 +35,7 @@ pub fn parse_simulated(config: &Json) -> Result<Simulated, Refused> {
     let mut reader = Reader::new("config");
     if let Content::Map(entries) = &mut document.content {
         for (name, field) in LAYOUT {
+            // The reader of files must not see these keys: in a file they are unknown.
             for entry in entries.extract_if(.., |entry| entry.key == name) {
                 if entry.value.is_null() {
                     continue;

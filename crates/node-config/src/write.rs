@@ -77,6 +77,7 @@ impl Effective {
         let mut document = Map::new();
         for key in self.keys() {
             let value = key.show(self);
+            // No key is deeper than two levels.
             match key.path.split_once('.') {
                 None => drop(document.insert(key.path.to_owned(), value)),
                 Some((above, name)) => {

@@ -17,6 +17,7 @@ pub fn warn_of_hidden_processes(proc_root: &Path) -> Vec<String> {
 
 /// The mechanism that hides processes from this process, and how to change it; `None` if none does.
 fn hidden_processes(proc_root: &Path) -> Option<String> {
+    // The first process is root's, so it shows whether those of others are hidden.
     let refused = match fs::read(proc_root.join("1/stat")) {
         Ok(_) => return None,
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,

@@ -159,6 +159,7 @@ impl Active {
         let rejected = || self.cgroup_of(uid).map(Path::to_owned);
         let cgroup = match place {
             Place::In(cgroup) => Some(cgroup),
+            // A pod that was not admitted, or has left the list, is looked for where it was last.
             Place::Nowhere | Place::Unsure => rejected().or_else(|| question.cgroup.clone()),
         };
         let runs = cgroup.as_ref().map(|cgroup| evictor.runs(cgroup));
@@ -169,6 +170,7 @@ impl Active {
         };
         PodState {
             uid: uid.clone(),
+            // Without a cgroup there is nothing that could run.
             runs: runs.unwrap_or(Some(false)),
             listed: self.is_listed(uid),
             is_admitted: self.is_in(uid),

@@ -172,6 +172,7 @@ fn examine<'a>(
 ) -> Finding<'a> {
     let failures = match room {
         Some((Allocatable::Machine { .. }, node)) => {
+            // Of a machine only some amounts are known. What is not known cannot be called missing.
             let known = |failure: &evictd_admission::Failure| match failure {
                 evictd_admission::Failure::Insufficient(short) => {
                     node.status.allocatable.contains_key(&short.resource)
@@ -191,6 +192,7 @@ fn examine<'a>(
     });
     let rules = housekeeper.rules();
     let may_go = |other: &&Pod| {
+        // A preemption must not end a pod that no eviction may end.
         let protected = rules.protect.covers(other) || rules.spares(other) == Some(Spared::Never);
         !protected && !fit::is_same(other, pod)
     };

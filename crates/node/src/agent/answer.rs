@@ -64,6 +64,7 @@ impl Agent {
                 Ok((answer, is_known)) => (Ok(answer), is_known),
                 Err(unanswered) => (Err(unanswered), false),
             };
+            // A ranking without any figure answers nothing, so the next signal is tried.
             if is_known {
                 return answer;
             }
@@ -89,6 +90,7 @@ impl Agent {
             .iter()
             .flatten()
             .filter_map(|pod| pod.measured(resource));
+        // The answer is as old as its oldest figure.
         let age = measured.min().map(|oldest| now.duration_since(oldest));
         let ranked = self.housekeeper.rank(now, signal, &set.pods, &usage);
         let next = ranked

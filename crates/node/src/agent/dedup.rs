@@ -58,6 +58,7 @@ impl Dedup {
         }
         let crossed = &self.crossed;
         let recent = |signal: Signal| match crossed[signal] {
+            // Pressure sways around its threshold within seconds, and each crossing would be published again.
             Some(then) if signal.is_pressure() => now.duration_since(then) <= period,
             _ => is_crossed(housekeeper, signal),
         };
@@ -75,6 +76,7 @@ impl Dedup {
 /// The part of a reason that stays the same while nothing changes. The usage of terminating pods and their order differ
 /// in every observation. So does the pod that grows fastest or waits most.
 fn stable_part(withheld: Withheld) -> Withheld {
+    // Figures differ from cycle to cycle; without them the same state is published once.
     match withheld {
         Withheld::DyingPodsRelease {
             mut pods, resource, ..

@@ -123,6 +123,7 @@ impl Agent {
     ) -> Result<(), EvictError> {
         loop {
             let sleep = self.cycle().await;
+            // The branches below that set no cause were asked from outside.
             self.woken_by = WokenBy::Request;
             tokio::select! {
                 () = self.ports.timer.after(sleep) => self.woken_by = WokenBy::Sleep,
@@ -147,6 +148,7 @@ impl Agent {
                 () = stop.cancelled() => break,
             }
         }
+        // On the heap: the future of the loop stays in memory for as long as the daemon runs.
         Box::pin(self.shut_down()).await;
         Ok(())
     }
@@ -154,6 +156,7 @@ impl Agent {
     /// Runs one cycle; returns how long to sleep after it.
     async fn cycle(&mut self) -> Duration {
         let now = self.clock.now();
+        // After a change of the pause the same state means something else, so it is published again.
         if self.ports.pauses.update(now) {
             self.dedup = Dedup::default();
         }
@@ -371,6 +374,7 @@ impl Agent {
     /// Updates the set of pods (with `fresh` also the existing cgroups), and carries out the decisions about new ones.
     fn update_pods(&mut self, fresh: bool) {
         let has_cluster = self.ports.terminations.has_cluster();
+        // Without the API server a kubelet starts a rejected pod again. A machine of our own has no kubelet.
         let can_reject = has_cluster || self.ports.allocatable.is_machine();
         let situation = admission::Situation {
             now: self.clock.now(),
@@ -415,6 +419,7 @@ impl Agent {
 
     /// Reclaims page cache of pods while a soft memory threshold waits for its grace period.
     fn reclaim_page_cache(&mut self, now: Timestamp, sample: &Sample) {
+        // Also while nothing is terminated: a reclaim may have begun before.
         let finished = self.ports.reclaim.page_cache_finished();
         self.note_reclaimed(now, finished);
         if self.terminations_off() {
@@ -470,6 +475,7 @@ impl Agent {
     fn note_kubelet_evictions(&mut self, now: Timestamp, next: &PodSet) {
         let before = Arc::clone(self.active.set());
         for uid in &next.evicted {
+            // Its status shows the eviction in every later list, too.
             if self.active.was_evicted_by_kubelet(uid)
                 || self.housekeeper.departures().get(uid).is_some()
             {

@@ -163,6 +163,7 @@ impl DeliveryQueue {
             withdraw: Some(withdraw),
         };
         if let Some(mut earlier) = pending.insert(notice.uid.clone(), entry) {
+            // Both would write the same status, and the later one has to be what remains.
             earlier.withdraw(format!("decision {} came after it", notice.id));
         }
         drop(pending);

@@ -194,6 +194,7 @@ impl NodeReporter {
                         settled.send_replace(!wanted.has_changed().unwrap_or(false));
                     };
                     let written = self.report(&pressure, taints_correct).await;
+                    // The size of the cluster sets the pace, and a server in trouble is not asked for it.
                     if written.is_ok() {
                         self.count().await;
                     }
@@ -281,6 +282,7 @@ impl NodeReporter {
                 let wait = self
                     .stagger
                     .after_failure(self.fleet.background_spread(), chance());
+                // Also when pressure has ended: the taint still keeps pods away.
                 if holds(pressure) || self.written_pressure.is_some_and(holds) {
                     wait.urgent
                 } else {
@@ -344,6 +346,7 @@ impl NodeReporter {
         }) {
             return Ok(true);
         }
+        // The lease is newer, but reading it is another call.
         let leases = Request::new("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases");
         let request = leases.get(&self.node, &GetParams::default());
         let lease: Result<Value, ApiError> = self.ask("reading the lease of node", request).await;
@@ -443,6 +446,7 @@ impl NodeReporter {
                 }
                 Err(error) => {
                     conflicts += 1;
+                    // Kubelets and controllers write the Node, too: after a conflict its list is read again.
                     let conflict = error.status().is_some_and(|status| status.code == 409);
                     if !conflict || conflicts > CONFLICTS {
                         return Err(error);
@@ -520,6 +524,7 @@ fn changed(taints: &[Value], wanted: &[&str]) -> Option<Vec<Value>> {
     };
     let mut list: Vec<Value> = taints
         .iter()
+        // One of ours with another effect was changed by hand, or by an earlier version.
         .filter(|taint| !ours(taint) || right(taint))
         .cloned()
         .collect();

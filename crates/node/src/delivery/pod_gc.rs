@@ -71,6 +71,7 @@ impl PodGarbageCollector {
         mut dry_run: watch::Receiver<bool>,
     ) {
         while listings.has_changed().is_ok() {
+            // What would have been deleted in a dry run is deleted after it.
             if dry_run.has_changed().unwrap_or(false) {
                 self.done.clear();
             }
@@ -122,6 +123,7 @@ impl PodGarbageCollector {
             !self.refused.contains(uid)
         };
         let next = due.iter().find(fresh);
+        // Each pod has had its turn. The refused ones are tried again, one after the other.
         if next.is_none() {
             self.refused.clear();
         }
@@ -143,6 +145,7 @@ impl PodGarbageCollector {
             Api::namespaced(self.actions.client(), &due.namespace);
         let options = DeleteParams {
             preconditions: Some(Preconditions {
+                // A new pod may have the name by now.
                 uid: Some(due.uid.clone()),
                 resource_version: None,
             }),

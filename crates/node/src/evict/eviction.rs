@@ -163,9 +163,11 @@ fn refused(error: &ApiError) -> EvictError {
         .collect();
     let asked = details.map_or(0, |details| details.retry_after_seconds);
     let again = match asked {
+        // The API server leaves it out when it cannot know: a budget has no end.
         0 => RETRY_REFUSED,
         seconds => Duration::from_secs(u64::from(seconds)),
     };
+    // The causes name the budget, which the message of the API server does not.
     let why = match causes.as_slice() {
         [] => error.to_string(),
         causes => format!("{error} {}", causes.join(" ")),

@@ -142,6 +142,7 @@ impl CriRuntime {
             if one.state != ContainerState::Exited {
                 continue;
             }
+            // The time of an end does not change, and asking for it is a call for each container.
             let time = match before.remove(&one.id) {
                 Some(time) => time,
                 None => self

@@ -120,6 +120,7 @@ fn reclaim(hierarchies: &Hierarchies, short: u64, targets: &[Target], clock: Clo
             }
             Err(error) => {
                 done.failed += 1;
+                // One is enough: all of them are usually the same.
                 if done.problems.is_empty() {
                     done.problems = vec![format!("page cache of {}: {error}", target.pod)];
                 }

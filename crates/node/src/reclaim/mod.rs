@@ -230,6 +230,7 @@ impl Reclaimer {
     ) -> Option<Reclaimable> {
         let (age, inventory) = self.tracker.inventory(now)?;
         let lists = self.tracker.lists();
+        // Computed once for each list of the runtime, since the status asks for it in every cycle.
         let known = self.reclaimable.filter(|(known, _)| *known == lists);
         let (_, mut found) = known.unwrap_or_else(|| {
             let policy = Policy {
@@ -315,6 +316,7 @@ impl Reclaimer {
             Cause::Full => {
                 used_percent(situation.seen) <= Some(self.settings.low_threshold_percent)
             }
+            // Unused images are removed until none is too old, whatever the disk has left.
             Cause::Age => false,
         };
         let event = Event::Observed {
@@ -389,11 +391,13 @@ impl Reclaimer {
         if settings.mode != ImageGcMode::Full || self.collected.is_some_and(recent) {
             return;
         }
+        // While it is not known how full the filesystem is, nothing is removed for that.
         let Some(used) = used_percent(situation.seen) else {
             return;
         };
         self.collected = Some(now);
         let high = settings.high_threshold_percent;
+        // A high threshold of 100 switches it off, as in the kubelet.
         let (cause, unused_for) = if high < 100 && used >= high {
             (Cause::Full, None)
         } else if settings.maximum_age.is_positive() {

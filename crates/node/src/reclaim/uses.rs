@@ -23,6 +23,7 @@ impl UsesFile {
     pub(super) fn open(directory: PathBuf) -> Self {
         let read = regular_file::read(&directory.join(FILE));
         let uses = match read {
+            // The first start on this node.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ImageUses::default()),
             Err(error) => Err(error.to_string()),
             Ok(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),

@@ -448,6 +448,7 @@ impl Stat {
                 _ if name == fields.anon => &mut anon,
                 _ if name == fields.shmem => &mut shmem,
                 _ if name == fields.swap => &mut swap,
+                // A kernel has many more fields, and newer kernels add some.
                 _ => continue,
             };
             *place = Some(value.parse().ok()?);

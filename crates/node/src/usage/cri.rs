@@ -29,6 +29,7 @@ pub(super) async fn usage(runtime: &Client) -> Result<HashMap<String, PodUsage>,
         tokio::try_join!(runtime.sandboxes(), runtime.containers()).map_err(message)?;
     let uids: HashMap<&str, &str> = sandboxes
         .iter()
+        // A dead sandbox may still be listed, and its pod has another one.
         .filter(|sandbox| sandbox.ready)
         .map(|sandbox| (sandbox.id.as_str(), sandbox.pod.uid.as_str()))
         .collect();
@@ -50,6 +51,7 @@ fn by_uid<'a>(
     let mut twice = HashSet::new();
     let mut all = HashMap::new();
     for (uid, usage) in reported {
+        // Which of two is right cannot be known, so the usage counts as unknown.
         if all.insert(uid, usage).is_some() {
             twice.insert(uid);
         }
@@ -59,6 +61,7 @@ fn by_uid<'a>(
     all.into_iter()
         .filter(|(uid, _)| !uid.is_empty() && !twice.contains(uid))
         .filter_map(|(uid, usage)| Some((uid.to_owned(), usage?)))
+        // More than all memory is a mistake of the runtime, and would be evicted first.
         .filter(|(_, usage)| usage.working_set.is_none_or(|bytes| bytes.value <= most))
         .collect()
 }

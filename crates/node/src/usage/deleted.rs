@@ -56,6 +56,7 @@ impl OpenDeleted {
         self.looked = Some(now);
         self.found = Arc::default();
         if let Some(earlier) = &mut self.looking
+            // The last look hangs, perhaps on a dead filesystem. Another would take a second thread.
             && earlier.try_recv().err() == Some(TryRecvError::Empty)
         {
             return;
@@ -68,6 +69,7 @@ impl OpenDeleted {
         };
         let mut found = timeout(patience, &mut look).await;
         if found.is_err() {
+            // It looks at this between two files, and then returns what it has found.
             stop.store(true, Ordering::Relaxed);
             found = timeout(stopping, &mut look).await;
         }
@@ -89,6 +91,7 @@ impl OpenDeleted {
         for file in &self.found.files {
             let part = if devices.contains(&file.device) {
                 &mut usage.on_disk
+            // An overlay has a device of its own, whatever disk its layers are on.
             } else if file.in_overlay {
                 &mut usage.in_layers
             } else {

@@ -50,6 +50,7 @@ impl DiskRoots {
                 (None, None) => None,
             }
         });
+        // Logs are outside the directory of the pod, below one for all pods.
         let logs = self.logs_of(pod);
         let of_containers = pod.containers.iter().map(|container| {
             Part::new(

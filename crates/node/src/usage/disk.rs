@@ -549,6 +549,7 @@ impl DiskMeter {
             uppers.map(|((_, name), path)| Part::new(PartKind::Layer(name.clone()), path.clone())),
         );
         if method == Method::Changes {
+            // Other programs write there, too, and such a directory may be as large as the disk.
             parts.retain(|part| !matches!(part.kind, PartKind::HostPath));
         }
         let kept = &mut self.kept;

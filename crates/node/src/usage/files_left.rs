@@ -68,6 +68,7 @@ impl FilesLeft {
         }
         let recent = |at: Timestamp| now.duration_since(at) < PERIOD;
         let last = self.known.get(&pod.uid).copied();
+        // One look at a time: directories of many pods may be on a disk that hangs.
         if self.looking.is_none() && !last.is_some_and(|(at, _)| recent(at)) {
             let looking = self.look(now, pod);
             self.looking = looking.map(|looking| (pod.uid.clone(), looking));

@@ -91,6 +91,7 @@ impl IoMeter {
                 }
             };
             let before = match begun.get_mut(&set.pods[index].uid) {
+                // A pod that was not there at the start has read and written all of it since then.
                 Some(Ok(before)) => *before,
                 None => 0,
                 Some(unread) => {
@@ -104,6 +105,7 @@ impl IoMeter {
             let since = Figure::bytes(since).measured(Source::Cgroup, Some(now));
             place.get_or_insert_default().io = Some(since);
         }
+        // Otherwise a pod that wrote much long ago would count more than one that writes now.
         if now.duration_since(*self.read.get_or_insert(now)) >= LONGEST {
             self.begun = Some(self.counters(set));
             self.read = None;

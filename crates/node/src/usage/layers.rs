@@ -137,6 +137,7 @@ impl Layers {
     /// Asks the runtime; its earlier answer is kept if it does not answer.
     pub(super) async fn read(&mut self, now: Timestamp) {
         self.known
+            // Old figures are better than none for a while, when a runtime is busy.
             .retain(|_, layer| now.duration_since(layer.at) < MAX_AGE);
         let Some(runtime) = &self.runtime else {
             return;
@@ -168,6 +169,7 @@ impl Layers {
             }
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => {
+                // Each attempt costs the patience again, which a cycle cannot spend every time.
                 self.paused_until = Some(now + PAUSE);
                 Some(format!(
                     "the container runtime does not answer within {PATIENCE:?}"
@@ -190,6 +192,7 @@ impl Layers {
         places.sort_unstable();
         places.dedup();
         places.retain(|place| Path::new(place).is_absolute());
+        // A runtime names few filesystems. More of them would be a mistake, and each takes time.
         places.truncate(MOST_FILESYSTEMS);
         let look = move || {
             let used = |place: String| Some((used_on(&place)?, place));
@@ -298,6 +301,7 @@ fn possible(used: &Used, mut stats: Vec<ContainerStats>) -> (Vec<ContainerStats>
             continue;
         };
         let reported = i64::try_from(reported).unwrap_or(i64::MAX);
+        // A layer cannot be larger than all that is used on its filesystem.
         if reported > *used {
             (layer.bytes, layer.inodes) = (None, None);
             problem = Some(format!(

@@ -173,6 +173,7 @@ impl Reclaimable {
                     let bytes = bytes.unwrap_or(0);
                     found.container_bytes = found.container_bytes.saturating_add(bytes);
                 }
+                // A sandbox has next to no files of its own.
                 Removal::Sandbox { .. } => {}
                 Removal::Image { bytes, .. } => {
                     found.images += 1;
