@@ -9,7 +9,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use tokio::time::Instant;
 use tower::{Layer, Service};
 
 type Labels = Vec<(&'static str, String)>;

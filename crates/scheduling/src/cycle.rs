@@ -291,8 +291,8 @@ impl Framework {
                 None => scores.skipped.push(plugin.name().to_owned()),
             }
         }
-        let scored = self.recorder.now();
-        self.record(Point::PreScore, true, scored.saturating_sub(began));
+        let prepared = self.recorder.now();
+        self.record(Point::PreScore, true, prepared.saturating_sub(began));
         let functions: Vec<&dyn Score> = compiled.iter().map(|(.., score)| &**score).collect();
         let columns = self.raw_scores(&functions, cluster, nodes);
         let names = compiled.iter().map(|(plugin, ..)| plugin.name());
@@ -310,7 +310,7 @@ impl Framework {
                 normalized,
             });
         }
-        let took = self.recorder.now().saturating_sub(scored);
+        let took = self.recorder.now().saturating_sub(prepared);
         self.record(Point::Score, true, took);
         Some(scores)
     }

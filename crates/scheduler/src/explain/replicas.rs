@@ -28,16 +28,12 @@ pub(super) fn count(case: &mut Case) -> Option<usize> {
         copy.metadata.uid = format!("{}-copy-{number}", wire.metadata.uid).into();
         let metadata = copy.metadata.clone();
         let Ok(pod) = cluster.pod(copy) else { break };
-        match algorithm.schedule(framework, cluster, &pod) {
-            Ok(result) => {
-                cluster.assume(pod, result.chosen);
-                placed.push(metadata);
-            }
-            Err(_) => {
-                cluster.release(pod);
-                break;
-            }
-        }
+        let Ok(result) = algorithm.schedule(framework, cluster, &pod) else {
+            cluster.release(pod);
+            break;
+        };
+        cluster.assume(pod, result.chosen);
+        placed.push(metadata);
     }
     for metadata in &placed {
         cluster.remove_pod(metadata);

@@ -41,17 +41,17 @@ pub(super) fn pages(
         Box::pin(async move { (JSON, view.decisions(&query)) })
     });
     let config = json!({ "componentconfig": internal(config.to_json()) }).to_string();
-    let configz: Page = Arc::new(move |_| Box::pin(ready((JSON, config.clone()))));
+    let of_config: Page = Arc::new(move |_| Box::pin(ready((JSON, config.clone()))));
     let flags = flagz(&about.flags);
-    let flagz: Page = Arc::new(move |_| Box::pin(ready((TEXT, flags.clone()))));
-    let statusz: Page =
+    let of_flags: Page = Arc::new(move |_| Box::pin(ready((TEXT, flags.clone()))));
+    let of_status: Page =
         Arc::new(move |_| Box::pin(ready((TEXT, statusz(started, Timestamp::now())))));
     [
         ("/v1/pending", pending),
         ("/v1/decisions", decisions),
-        ("/configz", configz),
-        ("/flagz", flagz),
-        ("/statusz", statusz),
+        ("/configz", of_config),
+        ("/flagz", of_flags),
+        ("/statusz", of_status),
     ]
     .into()
 }

@@ -7,12 +7,16 @@ use prometheus_client::metrics::counter::Counter;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Plugins are measured in one of so many attempts (`pluginMetricsSamplePercent` 10).
 const ATTEMPTS: u32 = 10;
 /// At most so many queueing hints are measured in a second, as kube-scheduler discards what does not fit into its buffer.
 const HINTS: u32 = 1000;
+
+/// The counters of a plugin at a point, by profile.
+type ByProfile = Vec<(String, Counter)>;
 
 pub(crate) struct MetricsRecorder {
     metrics: Metrics,
@@ -21,7 +25,7 @@ pub(crate) struct MetricsRecorder {
     /// How many hints may still be measured until the next second.
     hints: AtomicU32,
     /// The counters of evaluations, by point and plugin and then by profile, so that no label is written again.
-    evaluations: Mutex<HashMap<(Point, String), Vec<(String, Counter)>>>,
+    evaluations: Mutex<HashMap<(Point, String), ByProfile>>,
 }
 
 impl MetricsRecorder {
