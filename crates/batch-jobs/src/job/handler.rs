@@ -1,6 +1,7 @@
 //! Turns changes in the cluster into requests to jobs (S6-047 to S6-050).
 
-use super::info::{Belonging, JobInfo, is_marked, partition};
+use super::belonging::{Belonging, is_marked, partition};
+use super::info::JobInfo;
 use super::request::Request;
 use evictd_batch_objects::bus::Event;
 use evictd_batch_objects::{Compat, Difference, Job, PodGroup, PodGroupPhase, TaskPod};

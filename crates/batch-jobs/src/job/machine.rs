@@ -1,10 +1,11 @@
 //! The life of one job: events become requests, which are carried out one after the other.
 
+use super::belonging::is_marked;
 use super::call::{Answer, Call, Notice};
 use super::delay::{Delayed, Delays};
 use super::failure::RoundError;
 use super::handler;
-use super::info::{JobInfo, is_marked};
+use super::info::JobInfo;
 use super::lister::Lister;
 use super::policy::choose;
 use super::request::Request;

@@ -17,6 +17,7 @@
 //!
 //! Where ours is better than Volcano, a [`Difference`](evictd_batch_objects::Difference) says so.
 
+mod belonging;
 mod call;
 mod claims;
 mod command;
@@ -49,6 +50,8 @@ mod transition;
 mod ttl;
 mod waiting;
 
+pub use belonging::Belonging;
+pub(crate) use belonging::is_marked;
 pub use call::{Answer, Call, Done, KeyPair, Notice, Refusal, Resource};
 pub use command::{CommandTarget, Fate, fate};
 pub use creation::Creation;
@@ -56,8 +59,7 @@ pub use delay::{Delayed, Delays};
 pub use failure::RoundError;
 pub use handler::pod_added;
 pub(crate) use handler::{group_changed, job_changed, pod_changed, pod_deleted};
-pub(crate) use info::is_marked;
-pub use info::{Belonging, JobInfo};
+pub use info::JobInfo;
 pub use lister::Lister;
 pub use machine::{JobCommand, JobEvent, JobMachine};
 pub use pending_objects::PendingObjects;

@@ -1,10 +1,11 @@
 //! Which pods of a job are there, which are missing and which are too many (S6-040 to S6-043).
 
+use super::belonging::is_marked;
 use super::call::Call;
 use super::creation::Creation;
 use super::dependencies;
 use super::failure::RoundError;
-use super::info::{Pods, is_marked};
+use super::info::Pods;
 use super::lister::Lister;
 use super::object::pod_name;
 use super::pods::Shared;

@@ -1,6 +1,6 @@
 //! The mark on a pod that is being terminated. After a crash the termination is resumed and counted exactly once.
 
-use super::info::{Belonging, partition};
+use super::belonging::{Belonging, partition};
 use super::names::ENDING;
 use super::request::Request;
 use evictd_batch_objects::bus::{Action, Event};

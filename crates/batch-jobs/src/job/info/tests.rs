@@ -1,5 +1,5 @@
 use super::*;
-use crate::job::names::ENDING;
+use crate::job::names::{ENDING, JOB_API, JOB_KIND, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, PARTITION};
 use crate::job::{JobCommand, JobEvent, JobMachine, Lister, Refusal, status};
 use evictd_batch_objects::Compat;
 use evictd_batch_objects::{JobStatus, PodGroup};
