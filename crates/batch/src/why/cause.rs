@@ -1,7 +1,7 @@
 //! Why a job waits, and the changes that would start it.
 
 use super::answer::{Answer, State};
-use super::change::{Change, counted, named};
+use super::change::{Change, NodeNames, counted, named};
 use super::completion::{self, ending};
 use super::search::{Proposal, Search};
 use super::subject::{Kind, Subject};
@@ -475,7 +475,7 @@ fn soonest(
 ) -> (Vec<Proposal>, bool) {
     let mark = what_if.mark();
     for change in &first {
-        change.apply(what_if, subject);
+        change.apply(what_if, subject, NodeNames::Last);
     }
     let (_, diagnosis) = look(what_if, subject);
     what_if.undo(mark);

@@ -97,6 +97,28 @@ pub enum Change {
     },
 }
 
+/// Where the names of new nodes come in the order of all names. Among equal nodes a session takes the first name, so a
+/// proposal of more nodes is one only if their names do not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeNames {
+    First,
+    BesideModel,
+    Last,
+}
+
+impl NodeNames {
+    pub(super) const ALL: [Self; 3] = [Self::First, Self::BesideModel, Self::Last];
+
+    fn name(self, like: &str, index: usize) -> String {
+        match self {
+            // No node can have these characters in its name.
+            Self::First => format!("!{index}"),
+            Self::BesideModel => format!("{like}-more-{index}"),
+            Self::Last => format!("~{index}"),
+        }
+    }
+}
+
 impl Change {
     /// A change of a node or of the job's pods.
     pub(super) fn of(node: &str, suggestion: Suggestion) -> Self {
@@ -107,8 +129,8 @@ impl Change {
         }
     }
 
-    /// Makes the change.
-    pub(super) fn apply(&self, what_if: &mut WhatIf<'_>, subject: &Subject) {
+    /// Makes the change. New nodes get names of this kind.
+    pub(super) fn apply(&self, what_if: &mut WhatIf<'_>, subject: &Subject, names: NodeNames) {
         match self {
             Self::JobsEnd { groups, pods, .. } => {
                 for pod in pods {
@@ -143,7 +165,7 @@ impl Change {
             Self::Node {
                 node, suggestion, ..
             } => change_node(what_if, subject, node, suggestion),
-            Self::MoreNodes { like, count } => more_nodes(what_if, like, *count),
+            Self::MoreNodes { like, count } => more_nodes(what_if, like, *count, names),
             Self::MinMember { to, .. } => smaller_gang(what_if, subject, *to),
             Self::Priority { to, .. } => raise(what_if, subject, *to),
             Self::RemoveGates { .. } => {
@@ -209,13 +231,13 @@ fn raise(what_if: &mut WhatIf<'_>, subject: &Subject, to: i32) {
     }
 }
 
-fn more_nodes(what_if: &mut WhatIf<'_>, like: &str, count: usize) {
+fn more_nodes(what_if: &mut WhatIf<'_>, like: &str, count: usize, names: NodeNames) {
     let Some(model) = what_if.nodes.get(like).cloned() else {
         return;
     };
     for index in 1..=count {
         let mut node: Node = (*model).clone();
-        let name = format!("{like}-more-{index}");
+        let name = names.name(like, index);
         let hostname = "kubernetes.io/hostname";
         // Selectors and spread rules read this label, so each node needs a value of its own.
         if node.metadata.labels.contains_key(hostname) {

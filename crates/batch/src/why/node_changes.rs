@@ -1,6 +1,6 @@
 //! The possible changes of nodes.
 
-use super::change::Change;
+use super::change::{Change, NodeNames};
 use super::search::{Proposal, Search};
 use crate::session::{JobDiagnosis, NearMiss};
 use evictd_placement::Pod;
@@ -147,7 +147,7 @@ impl Search<'_, '_> {
     fn suggestion(&mut self, changes: &[Change]) -> Option<Vec<Change>> {
         let mark = self.what_if.mark();
         for change in self.first.iter().chain(changes) {
-            change.apply(self.what_if, self.subject);
+            change.apply(self.what_if, self.subject, NodeNames::Last);
         }
         let (_, diagnosis) = self.what_if.diagnosis(&self.subject.group);
         let found = diagnosis.and_then(|diagnosis| self.remedy_for(&diagnosis));

@@ -1,6 +1,6 @@
 //! Searches for the smallest changes that start a job. Each proposal was tried.
 
-use super::change::Change;
+use super::change::{Change, NodeNames};
 use super::subject::Subject;
 use super::what_if::WhatIf;
 use evictd_what_if::{Trial, least, one_by_one};
@@ -49,13 +49,21 @@ impl<'s, 'w> Search<'s, 'w> {
         self.tries == 0
     }
 
-    /// After how many sessions these changes start the job.
+    /// After how many sessions these changes start the job, whatever the names of new nodes are.
     pub(super) fn sessions(&mut self, changes: &[Change]) -> Option<usize> {
+        let mut most = None;
+        for names in names_to_try(changes) {
+            most = most.max(Some(self.sessions_with(changes, *names)?));
+        }
+        most
+    }
+
+    fn sessions_with(&mut self, changes: &[Change], names: NodeNames) -> Option<usize> {
         // A search without tries left fails, and the answer says that not every change was tried.
         self.tries = self.tries.checked_sub(1)?;
         let mark = self.what_if.mark();
         for change in self.first.iter().chain(changes) {
-            change.apply(self.what_if, self.subject);
+            change.apply(self.what_if, self.subject, names);
         }
         let sessions = self.what_if.starts(self.subject);
         self.what_if.undo(mark);
@@ -73,7 +81,7 @@ impl<'s, 'w> Search<'s, 'w> {
 
     fn minimal(&mut self, mut changes: Vec<Change>) -> Option<Proposal> {
         // These tries are always there.
-        self.tries += 2 + changes.len();
+        self.tries += (2 + changes.len()) * names_to_try(&changes).len();
         let mut sessions = self.sessions(&changes)?;
         let all = changes.len();
         changes = one_by_one(self, changes);
@@ -101,6 +109,16 @@ impl<'s, 'w> Search<'s, 'w> {
         }
         let least = least(self, (too_few, enough), &change);
         self.proposal(change(least))
+    }
+}
+
+/// The names of new nodes that changes are tried with.
+fn names_to_try(changes: &[Change]) -> &'static [NodeNames] {
+    let adds = |change: &Change| matches!(change, Change::MoreNodes { .. });
+    if changes.iter().any(adds) {
+        &NodeNames::ALL
+    } else {
+        &[NodeNames::Last]
     }
 }
 

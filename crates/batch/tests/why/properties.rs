@@ -192,3 +192,41 @@ proptest! {
         prop_assert!(answer.state != State::Starts || answer.soonest.is_empty());
     }
 }
+
+/// Clusters that a property failed on, with every choice of queues, and whether others are evicted for jobs.
+#[test]
+fn every_proposal_starts_the_job_in_clusters_where_one_did_not() {
+    type Jobs<'a> = &'a [(usize, u32)];
+    let found: [(&[u32], Jobs<'_>, Jobs<'_>, (usize, i32, u32)); 2] = [
+        (
+            &[6, 4, 3, 4],
+            &[(1, 1), (2, 2), (2, 2), (1, 2)],
+            &[(2, 2)],
+            (2, 2, 4),
+        ),
+        (&[2, 7, 4], &[(2, 2)], &[(1, 3), (3, 3)], (3, 2, 4)),
+    ];
+    for (nodes, running, waiting, (pods, min, cores)) in found {
+        let flags = running.len() + waiting.len() + 2;
+        for choice in 0..1_u32 << flags {
+            let flag = |index: usize| choice >> index & 1 == 1;
+            let jobs = |jobs: Jobs<'_>, first: usize| -> Vec<(usize, u32, bool)> {
+                let jobs = jobs.iter().enumerate();
+                jobs.map(|(index, (pods, cores))| (*pods, *cores, flag(first + index)))
+                    .collect()
+            };
+            let made = Made {
+                nodes: nodes.iter().map(|cores| (*cores, false)).collect(),
+                running: jobs(running, 2),
+                waiting: jobs(waiting, 2 + running.len()),
+                train: (pods, min, cores, flag(0)),
+                capability: None,
+                takes: flag(1),
+                closed: false,
+            };
+            let objects = made.objects();
+            let answer = why(&objects, &[]);
+            check(&objects, &answer);
+        }
+    }
+}
