@@ -2,6 +2,7 @@
 //! fairness and the jobs that waited.
 
 use super::{Report, Timeline};
+use evictd_picture::{CYAN, FAINT, FRAME, RED, TEXT, YELLOW, escaped, on_card};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -29,15 +30,13 @@ const LOW: f64 = 110.0;
 /// The time axis below the last panel.
 const AXIS: f64 = 40.0;
 
-const BACKGROUND: &str = "#0d1117";
-const FRAME: &str = "#30363d";
-const TEXT: &str = "#d5dbe3";
-const FAINT: &str = "#7d8793";
+const LABEL: &str =
+    "A trace that was played: what queues held, fairness, and jobs that waited, over time";
 const FONT: &str = "system-ui, 'DejaVu Sans', sans-serif";
 const QUEUES: [&str; 8] = [
     "#4c8bd8", "#3fa055", "#c99a2e", "#d9604f", "#9a78d8", "#3fb3b8", "#d97f3a", "#7f8a96",
 ];
-const LINES: [&str; 5] = ["#d5dbe3", "#e3b341", "#56d4dd", "#ff6a69", "#bc8cff"];
+const LINES: [&str; 5] = [TEXT, YELLOW, CYAN, RED, "#bc8cff"];
 
 /// Where times and amounts are drawn.
 #[derive(Debug, Clone, Copy)]
@@ -106,14 +105,8 @@ pub fn picture(runs: &[Run]) -> String {
 }
 
 fn framed(content: &str, height: f64) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" width=\"{WIDTH:.0}\" height=\"{height:.0}\" \
-         role=\"img\" aria-label=\"A trace that was played: what queues held, fairness, and jobs that waited, over time\">\n\
-         <rect x=\"0.5\" y=\"0.5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"9\" fill=\"{BACKGROUND}\" stroke=\"{FRAME}\"/>\n\
-         <g font-family=\"{FONT}\" font-size=\"12\">\n{content}</g>\n</svg>\n",
-        WIDTH - 1.0,
-        height - 1.0,
-    )
+    let content = format!("<g font-family=\"{FONT}\" font-size=\"12\">\n{content}</g>\n");
+    on_card((WIDTH, height), LABEL, &content)
 }
 
 /// Areas one above the other: the part of the cluster that each queue held.
@@ -288,14 +281,6 @@ fn rounded_up(most: f64) -> f64 {
     (most / power).ceil() * power
 }
 
-fn escaped(text: &str) -> String {
-    // XML allows no control characters.
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,10 +296,5 @@ mod tests {
         ] {
             assert!((rounded_up(most) - top).abs() < 1e-9, "{most}");
         }
-    }
-
-    #[test]
-    fn names_cannot_break_the_picture() {
-        assert_eq!(escaped("a<b>&\u{1b}c"), "a&lt;b&gt;&amp;c");
     }
 }

@@ -12,6 +12,7 @@ use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting};
 use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
+use evictd_test_objects as objects;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -55,26 +56,22 @@ fn job() -> impl Strategy<Value = Job> {
 }
 
 fn pod(index: usize, task: usize, job: &Job, node: Option<usize>) -> Value {
-    let name = format!("j{index}-work-{task}");
-    let node_name = node.map_or(String::new(), |node| format!("n{node}"));
-    json!({
-        "metadata": {"name": name, "namespace": "default", "uid": name,
-            "labels": {"app": format!("j{index}")},
-            "annotations": {"scheduling.k8s.io/group-name": format!("j{index}"), "volcano.sh/task-spec": "work"}},
-        "spec": {"schedulerName": "volcano", "nodeName": node_name, "containers": [
-            {"name": "c", "resources": {"requests": {"cpu": job.cpu.to_string(), "memory": "1Gi"}}}]},
-        "status": {"phase": if node.is_some() { "Running" } else { "Pending" }},
-    })
+    let group = format!("j{index}");
+    let node = node.map(|node| format!("n{node}"));
+    let pod = objects::volcano_pod(&format!("j{index}-work-{task}"), &group).of_task("work");
+    let pod = pod.label("app", &group).runs_on(node.as_deref());
+    pod.cpu(&job.cpu.to_string()).memory("1Gi").json()
 }
 
 fn objects(jobs: &[Job], weights: &[i32], cores: u32) -> Objects {
     let node = |index: usize| {
-        json!({"metadata": {"name": format!("n{index}")},
-            "status": {"allocatable": {"cpu": cores.to_string(), "memory": "64Gi", "pods": "6"}}})
+        let node = objects::node(&format!("n{index}")).cpu(&cores.to_string());
+        node.memory("64Gi").resource("pods", "6").json()
     };
     let queue = |(index, weight): (usize, &i32)| {
-        json!({"metadata": {"name": format!("q{index}")},
-            "spec": {"weight": weight, "deserved": {"cpu": "2"}}, "status": {"state": "Open"}})
+        let queue = objects::queue(&format!("q{index}")).open();
+        let spec = json!({"weight": weight, "deserved": {"cpu": "2"}});
+        queue.spec(spec).json()
     };
     let group = |(index, job): (usize, &Job)| {
         let runs = job.pods.iter().any(Option::is_some);
@@ -83,10 +80,10 @@ fn objects(jobs: &[Job], weights: &[i32], cores: u32) -> Objects {
             (_, true) => "Inqueue",
             _ => "Pending",
         };
-        json!({"metadata": {"name": format!("j{index}"), "namespace": "default"},
-            "spec": {"minMember": job.min, "queue": format!("q{}", job.queue),
-                "priorityClassName": format!("p{}", job.priority)},
-            "status": {"phase": phase}})
+        let spec = json!({"queue": format!("q{}", job.queue),
+            "priorityClassName": format!("p{}", job.priority)});
+        let group = objects::volcano_group(&format!("j{index}"), job.min);
+        group.spec(spec).phase(phase).json()
     };
     let pods = jobs.iter().enumerate().flat_map(|(index, job)| {
         let pods = job.pods.iter().enumerate();

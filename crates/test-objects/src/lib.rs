@@ -42,7 +42,7 @@ pub fn node(name: &str) -> Object {
     }))
 }
 
-/// An open queue of Volcano's with weight 1.
+/// A queue of Volcano's with weight 1, before its controller has seen it.
 pub fn queue(name: &str) -> Object {
     Object(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue",
@@ -69,6 +69,23 @@ pub fn pod_group(name: &str, min_count: i32) -> Object {
         "metadata": { "name": name, "namespace": "default" },
         "spec": { "schedulingPolicy": { "gang": { "minCount": min_count } } },
     }))
+}
+
+/// A `PodGroup` of Volcano's in the queue `default`: so many pods start together.
+pub fn volcano_group(name: &str, min_member: i32) -> Object {
+    Object(json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "minMember": min_member, "queue": "default" },
+    }))
+}
+
+/// A pod of Volcano's scheduler that waits, as a member of a `PodGroup` of Volcano's.
+pub fn volcano_pod(name: &str, group: &str) -> Object {
+    pod(name)
+        .annotation("scheduling.k8s.io/group-name", group)
+        .set("/spec/schedulerName", "volcano")
+        .phase("Pending")
 }
 
 /// Any other object.
@@ -154,6 +171,33 @@ impl Object {
     #[must_use]
     pub fn on(self, node: &str) -> Self {
         self.set("/spec/nodeName", node)
+    }
+
+    /// Makes a pod run on a node; it waits without one.
+    #[must_use]
+    pub fn runs_on(self, node: Option<&str>) -> Self {
+        match node {
+            Some(node) => self.on(node).phase("Running"),
+            None => self.phase("Pending"),
+        }
+    }
+
+    /// Sets the phase of the status.
+    #[must_use]
+    pub fn phase(self, phase: &str) -> Self {
+        self.set("/status/phase", phase)
+    }
+
+    /// Opens a queue, as its controller does.
+    #[must_use]
+    pub fn open(self) -> Self {
+        self.set("/status/state", "Open")
+    }
+
+    /// Names the task of a pod of Volcano's.
+    #[must_use]
+    pub fn of_task(self, task: &str) -> Self {
+        self.annotation("volcano.sh/task-spec", task)
     }
 
     /// Makes a pod a member of a `PodGroup` of Kubernetes.

@@ -1,27 +1,18 @@
 //! The options of commands that access a cluster.
 
 use super::cluster::Cluster;
+use super::credentials::CredentialFlags;
 use anyhow::anyhow;
 use clap::Args;
 use evictd_cluster_client::{Access, ApiError, Credentials};
 use evictd_command::Failure;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 /// vcctl's two options, and the context of the kubeconfig.
 #[derive(Debug, Args)]
 pub(super) struct Connection {
-    /// The kubeconfig. Default: that of kubectl, or the service account of this pod.
-    #[arg(short, long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig. Default: the current one.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    context: String,
+    #[command(flatten)]
+    credentials: CredentialFlags,
     /// The address of the API server, instead of that in the kubeconfig.
     #[arg(short = 's', long, value_name = "URL")]
     master: Option<String>,
@@ -46,11 +37,7 @@ impl Connection {
     }
 
     async fn access(&self) -> Result<Access, Failure> {
-        let credentials = Credentials {
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
-        };
-        let found = Access::find(&credentials).await;
+        let found = Access::find(&Credentials::from(&self.credentials)).await;
         let Some(master) = &self.master else {
             return found.map_err(Failure::input);
         };

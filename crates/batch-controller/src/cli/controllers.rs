@@ -5,6 +5,7 @@ use super::credentials::{CredentialFlags, runtime};
 use crate::controllers::{RunError, Settings, run};
 use anyhow::anyhow;
 use clap::Args;
+use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
 use evictd_daemon::leadership::LeaseSettings;
 use evictd_daemon::logging::Logging;
@@ -85,7 +86,7 @@ impl Arguments {
                 memo: None,
             },
         };
-        let credentials = self.credentials.into();
+        let credentials = Credentials::from(&self.credentials);
         runtime()?
             .block_on(run(&credentials, settings))
             .map_err(|error| match error {

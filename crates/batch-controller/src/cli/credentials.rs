@@ -1,4 +1,4 @@
-//! The options and the runtime that `controllers` and `webhook` share.
+//! The access to a cluster that all commands share, and the runtime of `controllers` and `webhook`.
 
 use clap::Args;
 use evictd_cluster_client::Credentials;
@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 #[derive(Debug, Args)]
 pub(super) struct CredentialFlags {
     /// The kubeconfig. Default: the service account of this pod, $KUBECONFIG, ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig. Default: the current one.
     #[arg(
@@ -22,11 +22,11 @@ pub(super) struct CredentialFlags {
     context: String,
 }
 
-impl From<CredentialFlags> for Credentials {
-    fn from(flags: CredentialFlags) -> Self {
+impl From<&CredentialFlags> for Credentials {
+    fn from(flags: &CredentialFlags) -> Self {
         Self {
-            kubeconfig: flags.kubeconfig,
-            context: flags.context,
+            kubeconfig: flags.kubeconfig.clone(),
+            context: flags.context.clone(),
         }
     }
 }

@@ -133,7 +133,7 @@ impl Arguments {
             endpoints = Endpoint::ALL.to_vec();
         }
         Ok(Options {
-            credentials: self.credentials.into(),
+            credentials: (&self.credentials).into(),
             address: SocketAddr::new(self.listen_address, self.port).into(),
             health_address: self.enable_healthz.then_some(self.healthz_address),
             rate: self.rate,

@@ -8,21 +8,13 @@ use serde_json::{Value, json};
 use std::process::Output;
 
 fn pod(name: &str, group: &str, cpu: &str, node: Option<&str>) -> Value {
-    let pod = objects::pod(name).annotation("scheduling.k8s.io/group-name", group);
-    let pod = pod.set("/spec/schedulerName", "volcano").cpu(cpu);
-    let pod = pod.set("/spec/containers/0/image", "i");
-    match node {
-        Some(node) => pod.on(node).set("/status/phase", "Running").json(),
-        None => pod.set("/status/phase", "Pending").json(),
-    }
+    let pod = objects::volcano_pod(name, group).cpu(cpu).runs_on(node);
+    pod.set("/spec/containers/0/image", "i").json()
 }
 
 fn group(name: &str, min: i32, phase: &str) -> Value {
-    json!({
-        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minMember": min, "queue": "gold"}, "status": {"phase": phase},
-    })
+    let group = objects::volcano_group(name, min).phase(phase);
+    group.set("/spec/queue", "gold").json()
 }
 
 fn node(name: &str, cordoned: bool) -> Value {
@@ -32,10 +24,7 @@ fn node(name: &str, cordoned: bool) -> Value {
 
 /// Two nodes, one of them cordoned, and a gang that fits only with both.
 fn objects() -> Vec<Value> {
-    let queue = json!({
-        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "gold"},
-        "spec": {"weight": 1}, "status": {"state": "Open"},
-    });
+    let queue = objects::queue("gold").open().json();
     vec![
         node("a", false),
         node("b", true),

@@ -77,7 +77,7 @@ pub use diagnosis::{
     ResourceUsage, RoleFeasibility, Shortfall,
 };
 pub use eviction_kind::EvictionKind;
-pub use known::Known;
+pub use known::{GroupWrite, Known};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, ObjectKind, Outcome, PodCondition,

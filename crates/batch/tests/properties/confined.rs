@@ -3,6 +3,7 @@
 use crate::CONFS;
 use evictd_batch::session::{Objects, Setting, simulate};
 use evictd_batch_objects::Compat;
+use evictd_test_objects as objects;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -57,22 +58,25 @@ fn pod(index: usize, pod: usize, (cpu, node): (u8, Option<usize>)) -> Value {
         0 => json!({}),
         cpu => json!({"cpu": cpu.to_string()}),
     };
-    let node_name = node.map_or(String::new(), |node| format!("n{node}"));
-    json!({"metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": format!("g{index}")},
-            "nodeName": node_name, "containers": [{"name": "c", "resources": {"requests": requests}}]},
-        "status": {"phase": if node.is_some() { "Running" } else { "Pending" }}})
+    let node = node.map(|node| format!("n{node}"));
+    let pod = objects::pod(&name).set("/spec/schedulerName", "volcano");
+    let pod = pod.member_of(&format!("g{index}")).runs_on(node.as_deref());
+    pod.set("/spec/containers/0/resources/requests", requests)
+        .json()
 }
 
 fn objects(groups: &[Group], nodes: &[Node], conf: &str) -> Objects {
     let node = |(index, (cores, pods, rack)): (usize, &Node)| {
-        let labels = rack.map_or(json!({}), |rack| json!({"rack": rack.to_string()}));
-        json!({"metadata": {"name": format!("n{index}"), "labels": labels}, "status": {"allocatable":
-            {"cpu": cores.to_string(), "memory": "64Gi", "pods": pods.to_string()}}})
+        let node = objects::node(&format!("n{index}")).cpu(&cores.to_string());
+        let node = node.memory("64Gi").resource("pods", &pods.to_string());
+        match rack {
+            Some(rack) => node.label("rack", &rack.to_string()).json(),
+            None => node.json(),
+        }
     };
     let queue = |index: usize| {
-        json!({"metadata": {"name": format!("q{index}")}, "spec": {"weight": 1, "deserved": {"cpu": "4"}},
-            "status": {"state": "Open"}})
+        let queue = objects::queue(&format!("q{index}")).open();
+        queue.set("/spec/deserved/cpu", "4").json()
     };
     let pods = groups.iter().enumerate().flat_map(|(index, group)| {
         let pods = group.pods.iter().enumerate();

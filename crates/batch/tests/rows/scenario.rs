@@ -5,7 +5,7 @@ use evictd_batch::session::{Cache, Objects, Outcome, Setting, simulate};
 use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
 use evictd_test_objects as objects;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// A tier of a configuration: plugins in YAML's flow style.
@@ -91,12 +91,9 @@ impl Scenario {
 
     pub(crate) fn queue(mut self, name: &str, spec: &Value) -> Self {
         let now = self.now();
-        let mut queue = json!({
-            "metadata": {"name": name, "creationTimestamp": now},
-            "spec": {"weight": 1}, "status": {"state": "Open"},
-        });
-        patch(&mut queue["spec"], spec);
-        self.queues.push(queue);
+        let queue = objects::queue(name).open().spec(spec.clone());
+        let queue = queue.set("/metadata/creationTimestamp", now);
+        self.queues.push(queue.json());
         self
     }
 
@@ -125,12 +122,10 @@ impl Scenario {
 
     pub(crate) fn job_with(mut self, name: &str, min: i32, phase: &str, spec: &Value) -> Self {
         let now = self.now();
-        let mut group = json!({
-            "metadata": {"name": name, "namespace": self.namespace, "creationTimestamp": now},
-            "spec": {"minMember": min, "queue": "q"}, "status": {"phase": phase},
-        });
-        patch(&mut group["spec"], spec);
-        self.groups.push(group);
+        let group = objects::volcano_group(name, min).namespace(&self.namespace);
+        let group = group.set("/metadata/creationTimestamp", now).phase(phase);
+        let group = group.set("/spec/queue", "q").spec(spec.clone());
+        self.groups.push(group.json());
         self
     }
 
@@ -158,18 +153,14 @@ impl Scenario {
 
     pub(crate) fn pod(mut self, name: &str, job: &str, cpu: &str, with: &Value) -> Self {
         let now = self.now();
-        let mut requests = Map::new();
+        let mut pod = objects::volcano_pod(name, job).of_task("work");
         if cpu != "0" {
-            requests.insert("cpu".to_owned(), json!(cpu));
+            pod = pod.cpu(cpu);
         }
-        let mut pod = json!({
-            "metadata": {"name": name, "namespace": self.namespace, "uid": name, "creationTimestamp": now,
-                "annotations": {"scheduling.k8s.io/group-name": job, "volcano.sh/task-spec": "work"}},
-            "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": requests}}]},
-            "status": {"phase": "Pending"},
-        });
-        patch(&mut pod, with);
-        self.pods.push(pod);
+        let pod = pod
+            .namespace(&self.namespace)
+            .set("/metadata/creationTimestamp", now);
+        self.pods.push(pod.merge(with.clone()).json());
         self
     }
 

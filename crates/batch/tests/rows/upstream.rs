@@ -20,23 +20,16 @@ pub(crate) fn parse<T: DeserializeOwned>(value: Value) -> T {
 }
 
 pub(crate) fn gang(name: &str, min: i32, queue: &str) -> Value {
-    let mut group = json!({
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": min}}},
-    });
-    if !queue.is_empty() {
-        group["metadata"]["labels"] = json!({ QUEUE: queue });
+    let group = objects::pod_group(name, min);
+    match queue {
+        "" => group.json(),
+        queue => group.label(QUEUE, queue).json(),
     }
-    group
 }
 
 pub(crate) fn member(group: &str, index: usize) -> Value {
-    json!({
-        "metadata": {"name": format!("{group}-{index}"), "namespace": "default", "uid": format!("{group}-{index}")},
-        "spec": {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": group},
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
-        "status": {"phase": "Pending"},
-    })
+    let pod = objects::pod(&format!("{group}-{index}")).set("/spec/schedulerName", "volcano");
+    pod.member_of(group).cpu("1").phase("Pending").json()
 }
 
 /// The same on a node.
@@ -52,7 +45,7 @@ pub(crate) fn members(group: &str, count: usize) -> Vec<Value> {
 }
 
 pub(crate) fn queue(name: &str) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"weight": 1}, "status": {"state": "Open"}})
+    objects::queue(name).open().json()
 }
 
 fn node(name: &str, cpu: &str) -> Value {

@@ -15,22 +15,16 @@ fn node(name: &str, cpu: &str) -> Value {
 }
 
 fn pod(index: usize, node: Value) -> Value {
-    let phase = if node.is_null() { "Pending" } else { "Running" };
     let pod = objects::pod(&format!("train-{index}")).uid(&index.to_string());
-    let pod = pod
-        .set("/spec/schedulerName", "volcano")
-        .member_of("train")
-        .cpu("1");
-    pod.set("/spec/nodeName", node)
-        .set("/status/phase", phase)
-        .json()
+    let pod = pod.set("/spec/schedulerName", "volcano").member_of("train");
+    pod.cpu("1").runs_on(node.as_str()).json()
 }
 
 /// The gang `train` of three pods in the queue `q`, which have to be on nodes with the same rack, and these nodes.
 fn objects(nodes: &[Value], pods: &[Value]) -> Value {
     json!({
         "conf": CONF, "nodes": nodes, "pods": pods,
-        "queues": [{"metadata": {"name": "q"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+        "queues": [objects::queue("q").open().json()],
         "upstreamPodGroups": [{
             "metadata": {"name": "train", "namespace": "default", "labels": {"scheduling.volcano.sh/queue-name": "q"}},
             "spec": {"schedulingPolicy": {"gang": {"minCount": 3}},

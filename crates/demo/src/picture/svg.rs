@@ -1,6 +1,7 @@
 //! Converts a frame to an SVG that looks the same everywhere: blocks and lines are drawn as shapes, only letters
 //! need a font.
 
+use evictd_picture::{CYAN, FAINT, FRAME, GREEN, RED, TEXT, YELLOW, escaped, on_card};
 use ratatui::{
     buffer::{Buffer, Cell},
     style::{Color, Modifier},
@@ -16,10 +17,6 @@ const MARGIN: f64 = 16.0;
 /// Height of the title bar.
 const TITLE: f64 = 34.0;
 
-const BACKGROUND: &str = "#0d1117";
-const FRAME: &str = "#30363d";
-const TEXT: &str = "#d5dbe3";
-const FAINT: &str = "#7d8793";
 const AREA: &str = "#1d4d2b";
 const FONT: &str = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
@@ -28,13 +25,7 @@ pub fn of(buffer: &Buffer) -> String {
     let (columns, rows) = (f64::from(buffer.area.width), f64::from(buffer.area.height));
     let width = columns * WIDTH + 2.0 * MARGIN;
     let height = rows * HEIGHT + TITLE + MARGIN;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" role=\"img\" aria-label=\"evictd demo\">\n\
-         <rect x=\"0.5\" y=\"0.5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"9\" fill=\"{BACKGROUND}\" stroke=\"{FRAME}\"/>\n",
-        width - 1.0,
-        height - 1.0
-    );
+    let mut svg = String::new();
     for (index, colour) in ["#ff5f57", "#febc2e", "#28c840"].into_iter().enumerate() {
         let x = MARGIN + 6.0 + 20.0 * f64::from(u32::try_from(index).unwrap_or(0));
         let _ = writeln!(
@@ -51,8 +42,8 @@ pub fn of(buffer: &Buffer) -> String {
             draw(&mut svg, &run, row);
         }
     }
-    svg.push_str("</g>\n</svg>\n");
-    svg
+    svg.push_str("</g>\n");
+    on_card((width, height), "evictd demo", &svg)
 }
 
 /// Adjacent cells of the same style.
@@ -227,18 +218,12 @@ fn draw(svg: &mut String, run: &Run<'_>, row: u16) {
 
 fn colour(cell: &Cell) -> &'static str {
     match cell.fg {
-        Color::Green => "#3fb950",
-        Color::Red => "#ff6a69",
-        Color::Yellow => "#e3b341",
-        Color::Cyan => "#56d4dd",
+        Color::Green => GREEN,
+        Color::Red => RED,
+        Color::Yellow => YELLOW,
+        Color::Cyan => CYAN,
         Color::Indexed(_) => AREA,
         _ if cell.modifier.contains(Modifier::DIM) => FAINT,
         _ => TEXT,
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }

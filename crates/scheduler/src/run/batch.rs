@@ -3,10 +3,10 @@
 use super::watches::BatchChange;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
-    Cache, EvictionKind, Known, Outcome, PodCondition, PodId, Setting, Turns, UpstreamOutcome,
-    upstream_job, upstream_job_of,
+    Cache, EvictionKind, GroupWrite, Known, Outcome, PodCondition, PodId, Setting, Turns,
+    UpstreamOutcome, upstream_job, upstream_job_of,
 };
-use evictd_batch_objects::{Compat, PodGroupStatus, Queue, QueueState};
+use evictd_batch_objects::{Compat, PodGroup, PodGroupStatus, Queue, QueueState};
 use evictd_cluster_client::lease::Memo;
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire;
@@ -242,8 +242,7 @@ impl Batch {
         let (cache, known) = (&mut self.cache, &mut self.known);
         match change {
             BatchChange::Group(Delta { new: Some(new), .. }) => {
-                cache.group(&new);
-                known.put_group(new);
+                cache.group(&known.put_group(new));
             }
             BatchChange::Group(Delta { old: Some(old), .. }) => {
                 cache.remove_group(&old.metadata);
@@ -317,11 +316,26 @@ impl Batch {
         pods.collect()
     }
 
-    /// Assumes a status of a job's group. The status of a job without a group is only kept here.
-    pub(crate) fn assume_group(&mut self, key: &str, status: PodGroupStatus) {
-        match self.known.assume_group(key, &status) {
-            Some(group) => self.cache.group(&group),
-            None => self.cache.assume_status(key, status),
+    /// Assumes a status of a job's group. Returns the group as it will be, and the number of the write. The status of a job
+    /// without a group is only kept here.
+    pub(crate) fn assume_group(
+        &mut self,
+        key: &str,
+        status: PodGroupStatus,
+    ) -> Option<(Arc<PodGroup>, u64)> {
+        let Some((group, write)) = self.known.assume_group(key, &status) else {
+            self.cache.assume_status(key, status);
+            return None;
+        };
+        self.cache.group(&group);
+        Some((group, write))
+    }
+
+    /// Handles the answer to the write of a group's status.
+    pub(crate) fn group_written(&mut self, key: &str, write: u64, answer: GroupWrite) {
+        if let Some(group) = self.known.group_written(key, write, answer) {
+            self.cache.group(&group);
+            self.changed = true;
         }
     }
 
@@ -387,6 +401,7 @@ fn eviction_kind(scheduler: &str, message: &str) -> Option<EvictionKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evictd_batch_objects::PodGroupPhase;
 
     #[test]
     fn damaged_reservations_are_dropped_and_those_from_the_future_count_from_now() {
@@ -409,5 +424,35 @@ mod tests {
         let future = r#"[{"job":"a/b","queue":"q","since":"2030-01-01T00:00:00Z"}]"#;
         let read = turns_after(future).to_text();
         assert!(read.contains("2026-01-01T00:00:00Z"), "{read}");
+    }
+    #[test]
+    fn an_older_watch_event_does_not_undo_the_status_that_a_session_gave_a_group() {
+        let settings = BatchSettings {
+            file: PathBuf::new(),
+            period: Duration::from_secs(1),
+            setting: Setting::default(),
+            compat: Compat::EVICTD,
+        };
+        let mut batch = Batch::new(settings, Conf::read("").unwrap());
+        let seen = |batch: &mut Batch, version: &str, phase: &str| {
+            let mut group = PodGroup::default();
+            group.metadata.name = "train".to_owned();
+            group.metadata.resource_version = version.into();
+            group.status.phase = PodGroupPhase::of(phase);
+            let new = Some(Arc::new(group));
+            batch.on(BatchChange::Group(Delta { old: None, new }));
+            batch.known.group("default/train").unwrap().status.clone()
+        };
+        seen(&mut batch, "5", "Pending");
+        let enqueued = seen(&mut batch, "5", "Inqueue");
+        seen(&mut batch, "5", "Pending");
+        batch
+            .assume_group("default/train", enqueued.clone())
+            .unwrap();
+        // The group's controller has written it before the session's status arrived there.
+        assert_eq!(seen(&mut batch, "6", "Pending"), enqueued);
+        batch.group_written("default/train", 1, GroupWrite::Written(Some(8)));
+        assert_eq!(seen(&mut batch, "7", "Pending"), enqueued);
+        assert_ne!(seen(&mut batch, "9", "Pending"), enqueued);
     }
 }

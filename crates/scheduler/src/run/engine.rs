@@ -445,6 +445,11 @@ impl Engine {
                 warn!("{pod} was not evicted: {}", failure.message);
                 self.session_not_evicted(&pod);
             }
+            Outcome::GroupWritten { key, write, answer } => {
+                if let Some((batch, _)) = &mut self.batch {
+                    batch.group_written(&key, write, answer);
+                }
+            }
             Outcome::StatusNotWritten { pod, failure } => {
                 debug!("status of {pod}: {}", failure.message);
                 if let Some((batch, _)) = &mut self.batch {

@@ -251,11 +251,10 @@ impl Engine {
         for condition in &mut group.status.conditions {
             condition.last_transition_time.get_or_insert(now);
         }
-        if let Some(known) = batch.known().group(key) {
-            self.writer
-                .batch_status(BatchStatus::group(&known.metadata, &group.status));
+        if let Some((group, write)) = batch.assume_group(key, group.status) {
+            let status = BatchStatus::group(&group.metadata, &group.status, write);
+            self.writer.batch_status(status);
         }
-        batch.assume_group(key, group.status);
     }
 
     /// Writes the allocated amounts of a queue, if they differ from its status.

@@ -6,13 +6,14 @@ use super::write_queue::{Merge, WriteQueue};
 use super::{Outcome, PodRef, Shared, retry};
 use crate::run::api_retry::{ApiRetry, Failure};
 use crate::run::batch::eviction_message;
-use evictd_batch::session::EvictionKind;
+use evictd_batch::session::{EvictionKind, GroupWrite};
 use evictd_batch_objects::PodGroupStatus;
 use evictd_pod::wire::{Condition, Metadata};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
 /// A merge patch of an object's status.
@@ -20,6 +21,8 @@ use tokio::task::JoinSet;
 pub(crate) struct BatchStatus {
     pub(super) path: String,
     body: Value,
+    /// The group and the number of the write, for [`Outcome::GroupWritten`].
+    group: Option<(String, u64)>,
 }
 
 impl Merge for BatchStatus {
@@ -29,6 +32,7 @@ impl Merge for BatchStatus {
             return newer;
         }
         merge_patches(&mut self.body, newer.body);
+        self.group = newer.group;
         self
     }
 }
@@ -52,7 +56,8 @@ fn merge_patches(older: &mut Value, newer: Value) {
 
 impl BatchStatus {
     /// A patch of a pod group. Its kind has no subresource for the status.
-    pub(crate) fn group(metadata: &Metadata, status: &PodGroupStatus) -> Self {
+    /// It ends in [`Outcome::GroupWritten`] with this number.
+    pub(crate) fn group(metadata: &Metadata, status: &PodGroupStatus, write: u64) -> Self {
         let (namespace, name) = (metadata.namespace_or_default(), &metadata.name);
         let mut body = json!({ "status": status });
         if !metadata.uid.is_empty() {
@@ -63,6 +68,7 @@ impl BatchStatus {
                 "/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups/{name}"
             ),
             body,
+            group: Some((metadata.full_name(), write)),
         }
     }
 
@@ -83,15 +89,25 @@ impl BatchStatus {
         Self {
             path: format!("/apis/scheduling.volcano.sh/v1beta1/queues/{name}/status"),
             body: json!({ "status": { "allocated": body } }),
+            group: None,
         }
     }
 }
 
 /// Writes one status after the other. Each is retried until the server has answered, because sessions assume that it is
 /// written.
-pub(super) async fn write(calls: Calls, mut statuses: WriteQueue<BatchStatus>) {
-    while let Some((path, BatchStatus { body, .. })) = statuses.next().await {
-        retry::until_answered(&path, || calls.merge(&path, &body)).await;
+pub(super) async fn write(
+    calls: Calls,
+    mut statuses: WriteQueue<BatchStatus>,
+    outcomes: UnboundedSender<Outcome>,
+) {
+    while let Some((path, BatchStatus { body, group, .. })) = statuses.next().await {
+        let written = retry::until_answered(&path, || calls.merge_versioned(&path, &body)).await;
+        if let Some((key, write)) = group {
+            let answer = written.map_or(GroupWrite::Failed, GroupWrite::Written);
+            // The receiver is dropped only when the scheduler ends.
+            let _ = outcomes.send(Outcome::GroupWritten { key, write, answer });
+        }
     }
 }
 
@@ -208,7 +224,7 @@ mod tests {
                 phase: evictd_batch_objects::PodGroupPhase::of(phase),
                 ..PodGroupStatus::default()
             };
-            BatchStatus::group(&metadata, &status)
+            BatchStatus::group(&metadata, &status, 1)
         };
         let other = group("1", "Running").merge(group("2", "Pending"));
         assert_eq!(other, group("2", "Pending"));

@@ -23,9 +23,10 @@ pub(super) struct Found {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Metadata {
     uid: String,
+    resource_version: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -109,6 +110,18 @@ impl Calls {
         self.sent(&what, request).await
     }
 
+    /// Sends a merge patch. Returns the version of the object since then, if the answer names one.
+    pub(super) async fn merge_versioned(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Option<u64>, ApiError> {
+        let what = format!("writing {path}");
+        let request = at(Method::PATCH, path.to_owned(), MERGE, body);
+        let answer: Versioned = self.actions.request(&what, self.within, request).await?;
+        Ok(answer.metadata.resource_version.parse().ok())
+    }
+
     /// Sends a strategic merge patch, which merges lists by their keys. Only built-in kinds allow it.
     pub(super) async fn strategic_merge(&self, path: &str, body: &Value) -> Result<(), ApiError> {
         let what = format!("writing {path}");
@@ -135,6 +148,13 @@ impl Calls {
         let answer = self.actions.request(what, self.within, request).await;
         answer.map(|_: IgnoredAny| ())
     }
+}
+
+/// An object of which only the version is read.
+#[derive(Deserialize)]
+struct Versioned {
+    #[serde(default)]
+    metadata: Metadata,
 }
 
 const JSON: &str = "application/json";

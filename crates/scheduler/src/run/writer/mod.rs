@@ -36,6 +36,7 @@ use super::events::Events;
 use super::extenders::Binder;
 use super::pod_ref::PodRef;
 use calls::Calls;
+use evictd_batch::session::GroupWrite;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
 use evictd_scheduling::{ClaimRef, PreBindPlan};
 use serde_json::Value;
@@ -101,6 +102,13 @@ pub(crate) enum Outcome {
     NotEvicted {
         pod: PodRef,
         failure: Failure,
+    },
+    /// The status of a pod group of batch sessions was written, or will not be.
+    GroupWritten {
+        key: String,
+        /// The number that [`BatchStatus::group`] got.
+        write: u64,
+        answer: GroupWrite,
     },
     StatusNotWritten {
         pod: PodRef,
@@ -202,7 +210,7 @@ impl Writer {
         let (groups, queue) = write_queue();
         tokio::spawn(groups::write(calls.clone(), queue));
         let (batch_statuses, queue) = write_queue();
-        tokio::spawn(batch::write(calls.clone(), queue));
+        tokio::spawn(batch::write(calls.clone(), queue, outcomes.clone()));
         let shared = Shared {
             statuses: Statuses::new(calls.clone(), limits.statuses, outcomes.clone()),
             calls,

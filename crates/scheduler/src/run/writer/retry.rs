@@ -42,22 +42,27 @@ pub(super) async fn write_and_read(
     }
 }
 
-/// Repeats a call until the server has answered. Logs the answer, unless the call has succeeded or the object was deleted.
-pub(super) async fn until_answered<F>(path: &str, call: impl Fn() -> F)
+/// Repeats a call until the server has answered. Returns the answer, or `None` if the call has failed. Logs a failure,
+/// unless the object was deleted.
+pub(super) async fn until_answered<F, T>(path: &str, call: impl Fn() -> F) -> Option<T>
 where
-    F: Future<Output = Result<(), ApiError>>,
+    F: Future<Output = Result<T, ApiError>>,
 {
     let mut retry = ApiRetry::default();
-    while let Err(error) = call().await {
+    loop {
+        let error = match call().await {
+            Ok(answer) => return Some(answer),
+            Err(error) => error,
+        };
         let Err(failure) = retry.after(&error).await else {
             continue;
         };
         match failure.kind {
             FailureKind::Unanswered | FailureKind::Overloaded => retry = ApiRetry::default(),
-            FailureKind::Gone => return,
+            FailureKind::Gone => return None,
             FailureKind::Conflict | FailureKind::Refused | FailureKind::Stopped => {
                 warn!("{path} is not written: {failure}");
-                return;
+                return None;
             }
         }
     }
