@@ -37,6 +37,18 @@ impl Reader {
             .await
     }
 
+    /// Parses the JSON that was read at a path.
+    ///
+    /// # Errors
+    /// If it is no such JSON.
+    pub fn parsed<T: DeserializeOwned>(&self, path: &str, text: &str) -> Result<T, ApiError> {
+        serde_json::from_str(text).map_err(|error| ApiError::Call {
+            what: format!("GET {path}"),
+            cause: Box::new(kube::Error::SerdeError(error)),
+            peer: Peer::ApiServer,
+        })
+    }
+
     /// The collection at this path; one page is in memory at a time.
     pub fn pages(&self, path: impl Into<String>) -> Pages {
         Pages {
@@ -134,19 +146,11 @@ impl Pages {
                 page => break page?,
             }
         };
-        let outline: PageHead = self.parsed(&page)?;
+        let outline: PageHead = self.reader.parsed(&self.path, &page)?;
         let next = outline.metadata.and_then(|metadata| metadata.token);
         self.token = next.filter(|token| !token.is_empty());
         self.ended = self.token.is_none();
         Ok(Some(page))
-    }
-
-    fn parsed<T: DeserializeOwned>(&self, page: &str) -> Result<T, ApiError> {
-        serde_json::from_str(page).map_err(|error| ApiError::Call {
-            what: format!("GET {}", self.path),
-            cause: Box::new(kube::Error::SerdeError(error)),
-            peer: Peer::ApiServer,
-        })
     }
 
     /// The names of all objects on the remaining pages.
@@ -156,7 +160,7 @@ impl Pages {
     pub async fn names(mut self) -> Result<Vec<String>, ApiError> {
         let mut names = Vec::new();
         while let Some(page) = self.next().await? {
-            let page: Names = self.parsed(&page)?;
+            let page: Names = self.reader.parsed(&self.path, &page)?;
             names.extend(page.items.into_iter().map(|object| object.metadata.name));
         }
         Ok(names)

@@ -18,7 +18,7 @@ pub trait KindVisitor {
 }
 
 macro_rules! kinds {
-    ($($variant:ident $group:literal $name:literal $is_namespaced:literal $type:ty;)*) => {
+    ($($variant:ident $group:literal $name:literal $resource:literal $is_namespaced:literal $type:ty;)*) => {
         /// A kind of the API that is read; others do not decide where pods run.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "they are the kinds of the API")]
@@ -34,6 +34,9 @@ macro_rules! kinds {
         }
 
         impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
             /// The kind of that name in any version of its group. Without an `apiVersion` the name decides.
             pub fn of(name: &str, api_version: &str) -> Option<Self> {
                 let group = group_of(api_version);
@@ -47,6 +50,20 @@ macro_rules! kinds {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
+                }
+            }
+
+            /// Its name in paths: `pods`.
+            pub const fn resource(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $resource,)*
+                }
+            }
+
+            /// Its group in the API; empty for `v1`.
+            pub const fn group(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $group,)*
                 }
             }
 
@@ -126,29 +143,29 @@ macro_rules! has_metadata {
 }
 
 kinds! {
-    Node "" "Node" false Node;
-    Namespace "" "Namespace" false wire::Namespace;
-    Pod "" "Pod" true PodManifest;
-    PodDisruptionBudget "policy" "PodDisruptionBudget" true wire::PodDisruptionBudget;
-    PriorityClass "scheduling.k8s.io" "PriorityClass" false wire::PriorityClass;
-    PodGroup "scheduling.k8s.io" "PodGroup" true wire::PodGroup;
-    PersistentVolumeClaim "" "PersistentVolumeClaim" true wire::PersistentVolumeClaim;
-    PersistentVolume "" "PersistentVolume" false wire::PersistentVolume;
-    StorageClass "storage.k8s.io" "StorageClass" false wire::StorageClass;
-    CsiNode "storage.k8s.io" "CSINode" false wire::CsiNode;
-    VolumeAttachment "storage.k8s.io" "VolumeAttachment" false wire::VolumeAttachment;
-    CsiDriver "storage.k8s.io" "CSIDriver" false wire::CsiDriverObject;
-    CsiStorageCapacity "storage.k8s.io" "CSIStorageCapacity" true wire::CsiStorageCapacity;
-    Service "" "Service" true wire::Service;
-    ReplicationController "" "ReplicationController" true wire::Service;
-    ReplicaSet "apps" "ReplicaSet" true wire::Workload;
-    StatefulSet "apps" "StatefulSet" true wire::Workload;
-    ResourceClaim "resource.k8s.io" "ResourceClaim" true wire::ResourceClaim;
-    ResourceSlice "resource.k8s.io" "ResourceSlice" false wire::ResourceSlice;
-    DeviceClass "resource.k8s.io" "DeviceClass" false wire::DeviceClass;
-    ResourceClaimTemplate "resource.k8s.io" "ResourceClaimTemplate" true ResourceClaimTemplate;
-    RuntimeClass "node.k8s.io" "RuntimeClass" false RuntimeClass;
-    LimitRange "" "LimitRange" true LimitRange;
+    Node "" "Node" "nodes" false Node;
+    Namespace "" "Namespace" "namespaces" false wire::Namespace;
+    Pod "" "Pod" "pods" true PodManifest;
+    PodDisruptionBudget "policy" "PodDisruptionBudget" "poddisruptionbudgets" true wire::PodDisruptionBudget;
+    PriorityClass "scheduling.k8s.io" "PriorityClass" "priorityclasses" false wire::PriorityClass;
+    PodGroup "scheduling.k8s.io" "PodGroup" "podgroups" true wire::PodGroup;
+    PersistentVolumeClaim "" "PersistentVolumeClaim" "persistentvolumeclaims" true wire::PersistentVolumeClaim;
+    PersistentVolume "" "PersistentVolume" "persistentvolumes" false wire::PersistentVolume;
+    StorageClass "storage.k8s.io" "StorageClass" "storageclasses" false wire::StorageClass;
+    CsiNode "storage.k8s.io" "CSINode" "csinodes" false wire::CsiNode;
+    VolumeAttachment "storage.k8s.io" "VolumeAttachment" "volumeattachments" false wire::VolumeAttachment;
+    CsiDriver "storage.k8s.io" "CSIDriver" "csidrivers" false wire::CsiDriverObject;
+    CsiStorageCapacity "storage.k8s.io" "CSIStorageCapacity" "csistoragecapacities" true wire::CsiStorageCapacity;
+    Service "" "Service" "services" true wire::Service;
+    ReplicationController "" "ReplicationController" "replicationcontrollers" true wire::Service;
+    ReplicaSet "apps" "ReplicaSet" "replicasets" true wire::Workload;
+    StatefulSet "apps" "StatefulSet" "statefulsets" true wire::Workload;
+    ResourceClaim "resource.k8s.io" "ResourceClaim" "resourceclaims" true wire::ResourceClaim;
+    ResourceSlice "resource.k8s.io" "ResourceSlice" "resourceslices" false wire::ResourceSlice;
+    DeviceClass "resource.k8s.io" "DeviceClass" "deviceclasses" false wire::DeviceClass;
+    ResourceClaimTemplate "resource.k8s.io" "ResourceClaimTemplate" "resourceclaimtemplates" true ResourceClaimTemplate;
+    RuntimeClass "node.k8s.io" "RuntimeClass" "runtimeclasses" false RuntimeClass;
+    LimitRange "" "LimitRange" "limitranges" true LimitRange;
 }
 
 has_metadata! {
@@ -165,6 +182,21 @@ impl HasMetadata for PodManifest {
 }
 
 impl Kind {
+    /// The order in which a cluster's lists are read: pods refer to all the others, so that they come last.
+    pub fn in_order_of_use() -> impl Iterator<Item = Self> {
+        let others = Self::ALL.iter().filter(|kind| **kind != Self::Pod);
+        others.chain(&[Self::Pod]).copied()
+    }
+
+    /// Its name on the command line of kubectl, also where a custom resource has the same one: `pods`,
+    /// `podgroups.scheduling.k8s.io`.
+    pub fn full_resource(self) -> String {
+        match self.group() {
+            "" => self.resource().to_owned(),
+            group => format!("{}.{group}", self.resource()),
+        }
+    }
+
     /// Whether its objects have pod templates, too.
     pub const fn may_be_a_workload(self) -> bool {
         matches!(

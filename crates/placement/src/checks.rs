@@ -21,8 +21,7 @@ pub struct Checks<'c> {
     changing: Vec<usize>,
     /// Indices of the changing filters that keep state between nodes. They must see the end of a trial.
     stateful: Vec<usize>,
-    /// Pods of equal or higher priority that are nominated to a node. They count as if they were there (S3-019). In a
-    /// dump only pods that the scheduler has tried count, because only those are in its queue (S4-002).
+    /// Pods of equal or higher priority that are nominated to a node. They count as if they were there (S3-019).
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
     /// For each pod of the node on trial, whether it is removed.
     away: Vec<bool>,
@@ -39,18 +38,10 @@ pub struct Checks<'c> {
 impl<'c> Checks<'c> {
     /// Compiles the filters of kube-scheduler's default profile for a pod of this cluster.
     pub fn new(cluster: &'c Cluster, pod: &'c Pod) -> Self {
-        let filters = plugins::default_filters(cluster, pod);
-        let mut checks = Self::with(cluster, pod, filters);
-        // A dump shows only by the pod's condition that the scheduler has tried it.
-        checks.nominated.retain(|_, pods| {
-            pods.retain(|pod| pod.identity.tried);
-            !pods.is_empty()
-        });
-        checks
+        Self::with(cluster, pod, plugins::default_filters(cluster, pod))
     }
 
-    /// Uses these filters, compiled for the pod, in this order. All nominated pods count, because they come from the
-    /// scheduler itself.
+    /// Uses these filters, compiled for the pod, in this order.
     pub fn with(cluster: &'c Cluster, pod: &'c Pod, filters: Vec<Box<dyn Filter>>) -> Self {
         let those = |which: fn(&dyn Filter) -> bool| -> Vec<usize> {
             let all = filters.iter().enumerate();

@@ -50,8 +50,6 @@ pub struct Identity {
     pub nominated: Option<Symbol>,
     /// The generation of its spec, in the memory that is left over. `None` if it is unknown, or larger than any real one.
     pub generation: Option<NonZeroU16>,
-    /// Whether the scheduler has tried it and set `PodScheduled` to `False`.
-    pub tried: bool,
     /// The scheduler's name.
     pub scheduler: Symbol,
     /// Whether its `preemptionPolicy` is `Never`.

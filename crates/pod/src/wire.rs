@@ -109,6 +109,12 @@ impl TypedPod {
 }
 
 impl Pod {
+    /// Whether a scheduler has tried it in vain: its condition `PodScheduled` is `False`.
+    pub fn was_tried(&self) -> bool {
+        let mut conditions = self.status.conditions.iter();
+        conditions.any(|condition| condition.fails("PodScheduled"))
+    }
+
     /// A pod of which only the identity is known. On a node its requests are unknown, not zero. Without a node no
     /// scheduler can place it.
     pub fn of_unknown_spec(

@@ -47,6 +47,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A plan without candidates. `filter` is the Filter result of every node.
+    pub fn without_candidates(filter: Vec<Result<(), Rejection>>) -> Self {
+        Self {
+            filter,
+            ..Self::default()
+        }
+    }
+
     /// Whether the pod fits on some node without preemption.
     pub fn fits(&self) -> bool {
         self.filter.iter().any(Result::is_ok)

@@ -61,10 +61,7 @@ pub fn plan(
     let mut checks = Checks::new(cluster, preemptor);
     let filter: Vec<_> = cluster.node_ids().map(|id| checks.fits(id)).collect();
     if filter.iter().any(Result::is_ok) {
-        return Ok(Plan {
-            filter,
-            ..Plan::default()
-        });
+        return Ok(Plan::without_candidates(filter));
     }
     preempt(&mut checks, filter, budgets, options, extenders, waiting)
 }
@@ -80,10 +77,7 @@ pub fn preempt(
     waiting: &dyn Fn(&Pod) -> bool,
 ) -> Result<Plan, PlanError> {
     let (cluster, preemptor) = (checks.cluster(), checks.pod());
-    let mut plan = Plan {
-        filter,
-        ..Plan::default()
-    };
+    let mut plan = Plan::without_candidates(filter);
     plan.ineligible = ineligible(cluster, preemptor, &plan, options.compat);
     if plan.ineligible.is_some() {
         return Ok(plan);

@@ -29,7 +29,11 @@ fn case(input: &Value) -> Case {
     for namespace in read::<wire::Namespace>(&input["namespaces"]) {
         cluster.add_namespace(&namespace);
     }
-    for pod in read::<wire::Pod>(&input["pods"]) {
+    for mut pod in read::<wire::Pod>(&input["pods"]) {
+        // A nominated pod that was not tried was not in the queue of the recorded scheduler (S4-002).
+        if !pod.was_tried() {
+            pod.status.nominated_node_name.clear();
+        }
         cluster.add_pod(pod).unwrap();
     }
     let preemptor = wire::Pod::deserialize(&input["preemptor"]).unwrap();

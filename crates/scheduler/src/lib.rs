@@ -16,6 +16,7 @@
 //!
 //! A program with further plugins needs only [`cli::Cli::run_with`]; `examples/custom_scheduler.rs` is one.
 
+mod attempt;
 pub mod cli;
 mod clock;
 mod configuration;

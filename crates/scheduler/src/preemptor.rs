@@ -1,24 +1,16 @@
 //! The pod to schedule, after the admission of the API server.
 
-use crate::dump::{Loaded, PodKey};
-use evictd_document::{Amount, Document, DocumentError, InvalidField, Wrong, amounts_of_pod};
-use evictd_manifests::{PodManifest, Refusal, expand_one, is_workload};
+use crate::dump::{IGNORED_KINDS, Loaded, PodKey};
+use evictd_document::{Document, DocumentError, Loader, ObjectsError, Source};
+use evictd_manifests::{Object, is_workload};
 use evictd_pod::wire;
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use std::fmt::Display;
-use wire::null_is_default;
 
 /// The source of the pod.
 #[derive(Debug)]
 pub(crate) enum PodSource {
-    Manifest {
-        /// The manifest's name in messages.
-        name: String,
-        /// A pod, or a workload with a pod template.
-        object: Box<Value>,
-    },
+    /// A pod, or a workload with a pod template, and the objects that belong to it.
+    Manifest(Document),
     /// A pending pod in the cluster.
     Pending(PodKey),
 }
@@ -27,61 +19,18 @@ pub(crate) enum PodSource {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PreemptorError {
     #[error(transparent)]
+    Objects(#[from] ObjectsError),
+    #[error(transparent)]
     Document(#[from] DocumentError),
     #[error("--pod {0}: is not a file, and no pod of that name is in the input")]
     NotFound(String),
     #[error("--pod {pod}: is already on node {node}")]
     Assigned { pod: String, node: String },
-    #[error(transparent)]
-    Admission(Refusal),
     #[error("{0}")]
     Refused(String),
-    #[error("{0}")]
-    Amounts(String),
-}
-
-#[derive(Deserialize)]
-struct Outline {
-    #[serde(default, deserialize_with = "null_is_default")]
-    kind: String,
-    #[serde(default)]
-    items: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct List {
-    #[serde(default, deserialize_with = "null_is_default")]
-    items: Vec<wire::Pod>,
 }
 
 impl PodSource {
-    /// Reads a manifest: a Pod, a list of one, or a workload with a pod template.
-    pub(crate) fn of_manifest(document: &Document) -> Result<Self, PreemptorError> {
-        let outline: Outline = document.parse()?;
-        let needed = "a Pod, a list with one, or a workload with a pod template is needed";
-        let object = match outline.kind.as_str() {
-            "Pod" => whole::<wire::Pod>(document)?,
-            "List" | "PodList" => one(document)?,
-            "" if outline.items.is_some() => one(document)?,
-            "" => {
-                let what = format!("is not a Kubernetes object, because it has no kind; {needed}");
-                return Err(document.wrong(what).into());
-            }
-            kind => {
-                let object = document.parse::<Value>()?;
-                if !is_workload(&object) {
-                    let what = format!("is a {kind} without spec.template; {needed}");
-                    return Err(document.wrong(what).into());
-                }
-                object
-            }
-        };
-        Ok(Self::Manifest {
-            name: document.name().to_owned(),
-            object: Box::new(object),
-        })
-    }
-
     /// Parses `namespace/name`. `None` if no pod can have this name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let (namespace, name) = name.split_once('/')?;
@@ -102,28 +51,27 @@ impl PodSource {
     pub(crate) fn key(&self) -> PodKey {
         match self {
             Self::Pending(key) => key.clone(),
-            Self::Manifest { object, .. } => {
-                let metadata = &object["metadata"];
-                let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
-                let namespace = match text("namespace") {
-                    namespace if namespace.is_empty() => "default".to_owned(),
-                    namespace => namespace,
-                };
-                PodKey {
-                    namespace,
-                    name: text("name"),
-                    uid: text("uid"),
-                }
-            }
+            // A manifest that cannot be read is refused when it is read as a whole.
+            Self::Manifest(document) => document
+                .values()
+                .unwrap_or_default()
+                .iter()
+                .find_map(key_of)
+                .unwrap_or_default(),
         }
     }
 
     /// The pod with the defaults of the API server, some of which come from objects of the cluster.
     pub(crate) fn pod(self, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
         match (self, loaded.preemptor.take()) {
-            (Self::Manifest { name, object }, found) => {
-                let pod = admitted(&name, &object, loaded)?;
-                if found.is_some() {
+            (Self::Manifest(document), found) => {
+                let is_found = found.is_some();
+                if let Some(found) = found {
+                    let found = Object::Pod(Box::new(found.into()));
+                    loaded.objects.forget(&found);
+                }
+                let pod = admitted(&document, loaded)?;
+                if is_found {
                     let assumption = "the pod of --pod is also in the input, where it is ignored";
                     loaded
                         .objects
@@ -145,79 +93,70 @@ impl PodSource {
     }
 }
 
-/// The pod of a manifest after admission. Objects that are created with it are added to the cluster.
-fn admitted(name: &str, object: &Value, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
-    let refused = |error: &dyn Display| PreemptorError::Refused(format!("{name}: {error}"));
-    let (manifest, mut created) = if is_workload(object) {
-        let mut expansion =
-            expand_one(object, &loaded.objects.admission).map_err(|error| refused(&error))?;
-        let created = expansion.take_objects();
-        (expansion.pods.pop().unwrap_or_default(), created)
-    } else {
-        let manifest = PodManifest::from_value(object).map_err(|error| refused(&error))?;
-        (manifest, Vec::new())
+/// The key of the first pod or workload of a manifest.
+fn key_of(value: &Value) -> Option<PodKey> {
+    let items = value.get("items").unwrap_or(value).as_array();
+    if let Some(items) = items {
+        return items.iter().find_map(key_of);
+    }
+    let (metadata, kind) = (&value["metadata"], value["kind"].as_str());
+    if !matches!(kind, None | Some("Pod")) && !is_workload(value) {
+        return None;
+    }
+    let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+    let namespace = match text("namespace") {
+        namespace if namespace.is_empty() => "default".to_owned(),
+        namespace => namespace,
     };
-    check(name, &manifest.pod, loaded)?;
-    let mut admitted = loaded
-        .objects
-        .admission
-        .admit(manifest)
-        .map_err(PreemptorError::Admission)?;
-    created.extend(admitted.take_claims());
-    for note in admitted.notes {
-        loaded.objects.assumptions.add(note, || {
-            format!("Pod {}", admitted.pod.metadata.full_name())
-        });
-    }
-    for object in created {
+    Some(PodKey {
+        namespace,
+        name: text("name"),
+        uid: text("uid"),
+    })
+}
+
+/// The pod of a manifest after admission. The other objects of the manifest, and those that are created with the pod, are added
+/// to the cluster.
+fn admitted(document: &Document, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
+    let mut objects = Vec::new();
+    let mut loader = Loader::of_one_pod(&mut objects, std::mem::take(&mut loaded.objects));
+    loader.read(Source {
+        name: document.name().to_owned(),
+        text: document.text().as_bytes(),
+    })?;
+    loaded.objects = loader.finish()?;
+    let ignored = std::mem::take(&mut loaded.objects.ignored);
+    let mut pods = Vec::new();
+    for object in objects {
         let title = object.to_string();
-        loaded.add(object).map_err(|invalid| {
-            let InvalidField { field, message } = invalid;
-            refused(&format!("{title}: {field}: {message}"))
-        })?;
-    }
-    Ok(admitted.pod)
-}
-
-/// A document as a value. Its mistakes as a `T` are errors.
-fn whole<T: DeserializeOwned>(document: &Document) -> Result<Value, DocumentError> {
-    document.parse::<T>()?;
-    document.parse()
-}
-
-fn one(document: &Document) -> Result<Value, DocumentError> {
-    let list: List = document.parse()?;
-    if list.items.len() != 1 {
-        let count = list.items.len();
-        return Err(document.wrong(format!("holds {count} pods; exactly one is needed")));
-    }
-    let mut list: Value = document.parse()?;
-    Ok(list["items"][0].take())
-}
-
-/// Checks the amounts of a manifest, as the loader checks those of a dump.
-fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), PreemptorError> {
-    let pod_name = pod.metadata.full_name();
-    let mut negative = Vec::new();
-    for amount in amounts_of_pod(pod) {
-        let Amount {
-            key,
-            quantity,
-            wrong,
-            ..
-        } = amount;
-        let text = format!("{pod_name}: {key}: {quantity}");
-        match wrong {
-            Wrong::Negative => negative.push(format!("{name}: {text} is negative")),
-            Wrong::Absurd => {
-                let assumption = "amounts beyond 2^53 are used exactly as written";
-                loaded.objects.assumptions.add(assumption, || text);
-            }
+        match object {
+            Object::Pod(manifest) => pods.push(manifest.pod),
+            object => loaded.put(object).map_err(|invalid| {
+                let (name, field) = (document.name(), &invalid.field);
+                PreemptorError::Refused(format!("{name}: {title}: {field}: {}", invalid.message))
+            })?,
         }
     }
-    if negative.is_empty() {
-        Ok(())
-    } else {
-        Err(PreemptorError::Amounts(negative.join("\n")))
+    let count = pods.len();
+    let Ok([pod]) = <[wire::Pod; 1]>::try_from(pods) else {
+        let needed =
+            "exactly one is needed: a Pod, a list with one, or a workload with a pod template";
+        let held: Vec<String> = ignored
+            .iter()
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        let held = if held.is_empty() {
+            String::new()
+        } else {
+            format!("; it holds {}", held.join(", "))
+        };
+        return Err(document
+            .wrong(format!("holds {count} pods; {needed}{held}"))
+            .into());
+    };
+    for (kind, count) in ignored {
+        let assumptions = &mut loaded.objects.assumptions;
+        assumptions.add(IGNORED_KINDS, || format!("{count} {kind} of --pod"));
     }
+    Ok(pod)
 }

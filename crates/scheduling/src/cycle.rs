@@ -476,7 +476,7 @@ impl Filtered {
     }
 
     /// The results of all nodes, for a preemption.
-    pub(crate) fn rejections_by_node(&self) -> Vec<Result<(), Rejection>> {
+    pub fn rejections_by_node(&self) -> Vec<Result<(), Rejection>> {
         let mut rejections: Vec<Result<(), Rejection>> = self
             .verdicts
             .iter()

@@ -94,6 +94,13 @@ pub(crate) struct PluginRejection {
     pub(crate) reason: String,
 }
 
+impl PluginRejection {
+    /// The message about the chosen node.
+    pub(crate) fn message(&self) -> String {
+        format!("0/1 nodes are available: 1 {}.", self.reason)
+    }
+}
+
 /// A plugin that delays the binding of a pod.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingPermit {

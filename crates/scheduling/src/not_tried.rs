@@ -12,10 +12,19 @@ pub enum NotTried {
     Deleting(String),
     /// It has ended, with this phase.
     Ended(PodPhase),
+    /// Its group has no object or too few pods (S5-096), in words.
+    GroupIncomplete(String),
+    /// No profile has its scheduler's name.
+    OtherScheduler {
+        /// The name of its scheduler.
+        name: String,
+        /// The names of the profiles.
+        known: Vec<String>,
+    },
 }
 
 impl NotTried {
-    /// The reason for a pod without a node; `None` if it is tried.
+    /// The reason in the pod itself, for one without a node; `None` if there is none.
     pub fn of(pod: &wire::Pod) -> Option<Self> {
         if pod.status.phase.has_ended() {
             return Some(Self::Ended(pod.status.phase.clone()));
@@ -27,6 +36,20 @@ impl NotTried {
         let gates: Vec<String> = gates.map(|gate| gate.name.clone()).collect();
         (!gates.is_empty()).then_some(Self::Gated(gates))
     }
+
+    /// The reason if none of these profiles is that of the pod.
+    pub fn of_profiles<'n>(
+        pod: &wire::Pod,
+        profiles: impl IntoIterator<Item = &'n str>,
+    ) -> Option<Self> {
+        let name = pod.spec.scheduler_name_or_default();
+        let known: Vec<String> = profiles.into_iter().map(str::to_owned).collect();
+        let is_known = known.iter().any(|known| known == name);
+        (!is_known).then(|| Self::OtherScheduler {
+            name: name.to_owned(),
+            known,
+        })
+    }
 }
 
 impl fmt::Display for NotTried {
@@ -36,6 +59,14 @@ impl fmt::Display for NotTried {
             Self::Gated(gates) => write!(f, "waiting for scheduling gates: [{}]", gates.join(" ")),
             Self::Deleting(pod) => write!(f, "skip schedule deleting pod: {pod}"),
             Self::Ended(phase) => write!(f, "it has ended with phase {phase}"),
+            Self::GroupIncomplete(reason) => f.write_str(reason),
+            Self::OtherScheduler { name, known } => {
+                let known = known.join(", ");
+                write!(
+                    f,
+                    "its spec.schedulerName is that of another scheduler, because no profile is named {name:?}; there is {known}"
+                )
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 42] = [
+pub(crate) static RESOURCES: [Resource; 45] = [
     namespaced(
         "",
         "pods",
@@ -76,6 +76,15 @@ pub(crate) static RESOURCES: [Resource; 42] = [
     namespaced("", "events", "Event", &["ev"], &[]),
     namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),
     namespaced("", "secrets", "Secret", &[], &[]),
+    namespaced("", "limitranges", "LimitRange", &["limits"], &[]),
+    cluster_wide("node.k8s.io", "runtimeclasses", "RuntimeClass", &[], &[]),
+    namespaced(
+        "resource.k8s.io",
+        "resourceclaimtemplates",
+        "ResourceClaimTemplate",
+        &[],
+        &[],
+    ),
     namespaced("", "serviceaccounts", "ServiceAccount", &["sa"], &[]),
     namespaced(
         "",

@@ -94,6 +94,8 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
             match byte {
                 b'{' => self.object(Items::Any, &mut Vec::new())?,
                 b'[' => self.items(Items::Any).map(drop)?,
+                // `kubectl cluster-info dump` prints the logs of containers between the lists.
+                b'=' => self.scanner.skip_log()?,
                 _ => return Err(Stop::Syntax("expected an object")),
             }
         }
@@ -112,7 +114,9 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
             if self.scanner.must_peek()? != b'"' {
                 return Err(Stop::Syntax("expected a key"));
             }
-            let key = Key::of(self.scanner.string()?);
+            let name = self.scanner.string()?;
+            let exported = exported_kind(name);
+            let key = Key::of(name);
             self.scanner.expect(b':', "expected `:`")?;
             let next = self.scanner.must_peek()?;
             match (key, next) {
@@ -123,6 +127,11 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
                     self.scanner.forget();
                     let items = kind.as_deref().map_or(Items::Unknown, items_of);
                     undecided.extend(self.items(items)?);
+                }
+                (_, b'[') if kind.is_none() && self.path.is_empty() && exported.is_some() => {
+                    is_list = true;
+                    self.scanner.forget();
+                    self.items(exported.map_or(Items::Any, Items::Of))?;
                 }
                 _ => self.scanner.skip_value()?,
             }
@@ -266,6 +275,20 @@ impl Key {
             _ => Self::Other,
         }
     }
+}
+
+/// The kind of the objects under a key of an export of kube-scheduler-simulator, whose lists have no kind themselves.
+pub(super) fn exported_kind(key: &[u8]) -> Option<&'static str> {
+    Some(match key {
+        b"pods" => "Pod",
+        b"nodes" => "Node",
+        b"pvs" => "PersistentVolume",
+        b"pvcs" => "PersistentVolumeClaim",
+        b"storageClasses" => "StorageClass",
+        b"priorityClasses" => "PriorityClass",
+        b"namespaces" => "Namespace",
+        _ => return None,
+    })
 }
 
 pub(super) fn is_a_list(kind: &str) -> bool {

@@ -11,7 +11,8 @@ use crate::finder::{ENOUGH, mistakes_in_value, mistakes_of};
 use crate::mistake::{Mistake, Mistakes, Place};
 use crate::yaml;
 use evictd_manifests::{
-    Admission, Completed, Existing, Kind, KindVisitor, Object, PodManifest, expand, is_workload,
+    Admission, Completed, Existing, Kind, KindVisitor, Object, PodManifest, expand, expand_one,
+    is_workload,
 };
 use evictd_pod::wire;
 use serde::de::DeserializeOwned;
@@ -26,6 +27,38 @@ pub trait Receiver {
     /// # Errors
     /// If it cannot be used, with the field that prevents it.
     fn take(&mut self, object: Object) -> Result<(), InvalidField>;
+
+    /// Takes an object of a kind that [`Kind`] does not name; `None` if it is not used, and is only counted.
+    fn take_other(&mut self, _other: &OtherObject<'_>) -> Option<Result<(), Vec<Mistake>>> {
+        None
+    }
+}
+
+/// An object of a kind that [`Kind`] does not name.
+pub struct OtherObject<'f>(&'f Found<'f>);
+
+impl OtherObject<'_> {
+    /// Its kind.
+    pub fn kind(&self) -> &str {
+        self.0.kind
+    }
+
+    /// Its version with the group; empty if it has none.
+    pub fn api_version(&self) -> &str {
+        self.0.api_version
+    }
+
+    /// Parses it.
+    ///
+    /// # Errors
+    /// Every mistake in it, with its place.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<Mistake>> {
+        let Self(found) = self;
+        serde_json::from_slice(found.text).map_err(|error| {
+            let error = &error;
+            Explain { found, error }.visit::<T>()
+        })
+    }
 }
 
 /// Why an object cannot be used.
@@ -61,6 +94,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Forgets an object, so that another one may have its name.
+    pub fn forget(&mut self, object: &Object) {
+        let name = object.metadata().full_name();
+        self.names.remove(&(object.kind(), name.into()));
+    }
+
     /// Whether an object of that kind and name was read.
     pub fn holds(&self, object: &Object) -> bool {
         let name = object.metadata().full_name();
@@ -81,12 +120,22 @@ enum Content {
     Workload(Box<Value>),
 }
 
+/// What becomes of workloads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Workloads {
+    /// Nothing: their pods are in the dump of a cluster, too.
+    Stay,
+    /// The pods that their controllers have still to make.
+    Expand,
+    /// One pod each, under the name of the workload.
+    BecomeOnePod,
+}
+
 /// Reads objects from several sources.
 pub struct Loader<'r, R> {
     receiver: &'r mut R,
     loaded: Loaded,
-    /// Whether workloads become pods; in a dump of a cluster their pods are there.
-    expands: bool,
+    workloads: Workloads,
     /// Whether pods and nodes are remembered for workloads that are expanded later.
     remembers: bool,
     /// Every unique id.
@@ -98,19 +147,24 @@ pub struct Loader<'r, R> {
 impl<'r, R: Receiver> Loader<'r, R> {
     /// Reads a cluster, whose workloads have their pods already. With `remembers` other workloads can be expanded onto it.
     pub fn of_cluster(receiver: &'r mut R, remembers: bool) -> Self {
-        Self::new(receiver, Loaded::default(), false, remembers)
+        Self::new(receiver, Loaded::default(), Workloads::Stay, remembers)
     }
 
     /// Reads manifests for a cluster that was read before: workloads become pods.
     pub fn of_manifests(receiver: &'r mut R, cluster: Loaded) -> Self {
-        Self::new(receiver, cluster, true, true)
+        Self::new(receiver, cluster, Workloads::Expand, true)
     }
 
-    fn new(receiver: &'r mut R, loaded: Loaded, expands: bool, remembers: bool) -> Self {
+    /// Reads the manifest of one pod for a cluster that was read before: a workload becomes one pod.
+    pub fn of_one_pod(receiver: &'r mut R, cluster: Loaded) -> Self {
+        Self::new(receiver, cluster, Workloads::BecomeOnePod, false)
+    }
+
+    fn new(receiver: &'r mut R, loaded: Loaded, workloads: Workloads, remembers: bool) -> Self {
         Self {
             receiver,
             loaded,
-            expands,
+            workloads,
             remembers,
             ids: HashSet::new(),
             held: Vec::new(),
@@ -246,11 +300,14 @@ impl<'r, R: Receiver> Loader<'r, R> {
             assumptions,
             ..
         } = &mut self.loaded;
-        let mut expansion =
-            expand(workload, existing, admission).map_err(|error| InvalidField {
-                field: String::new(),
-                message: error.to_string(),
-            })?;
+        let expansion = match self.workloads {
+            Workloads::BecomeOnePod => expand_one(workload, admission),
+            Workloads::Stay | Workloads::Expand => expand(workload, existing, admission),
+        };
+        let mut expansion = expansion.map_err(|error| InvalidField {
+            field: String::new(),
+            message: error.to_string(),
+        })?;
         for note in std::mem::take(&mut expansion.notes) {
             assumptions.note(note);
         }
@@ -386,7 +443,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
 
     /// The workload of an object that is to become pods.
     fn workload(&self, found: &Found<'_>) -> Option<Value> {
-        if !self.expands {
+        if self.workloads == Workloads::Stay {
             return None;
         }
         let value = match found.value {
@@ -411,6 +468,11 @@ impl<R: Receiver> Sink for Loader<'_, R> {
             return self.hold(&found, title, Content::Workload(Box::new(workload)));
         }
         let Some(kind) = kind else {
+            if let Some(taken) = self.receiver.take_other(&OtherObject(&found)) {
+                let mistakes = taken.err().into_iter().flatten();
+                mistakes.for_each(|mistake| self.refuse(mistake));
+                return;
+            }
             let name = Kind::title_of_other(found.kind, found.api_version);
             *self.loaded.ignored.entry(name).or_default() += 1;
             return;
@@ -420,7 +482,9 @@ impl<R: Receiver> Sink for Loader<'_, R> {
         };
         match object {
             // It is completed from objects that may follow.
-            Object::Pod(pod) if self.expands || pod.pod.metadata.uid.is_empty() => {
+            Object::Pod(pod)
+                if self.workloads != Workloads::Stay || pod.pod.metadata.uid.is_empty() =>
+            {
                 let title = format!("Pod {}", pod.pod.metadata.full_name());
                 self.hold(&found, title, Content::Pod(pod));
             }

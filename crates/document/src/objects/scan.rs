@@ -3,7 +3,7 @@
 //! It reads only strings and brackets; the parser of a value checks whether that is correct JSON.
 
 use crate::mistake::Place;
-use memchr::{memchr_iter, memchr2, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memrchr};
 use std::io::{self, Read};
 
 /// Bytes that are read at once.
@@ -160,6 +160,43 @@ impl<R: Read> Scanner<R> {
                         return Err(END);
                     }
                 }
+            }
+        }
+    }
+
+    /// Passes the lines of a log, from `==== START logs for ... ====` to the line that ends it.
+    pub(super) fn skip_log(&mut self) -> Result<(), Stop> {
+        const START: &[u8] = b"==== START logs";
+        const END_OF_LOG: &[u8] = b"==== END logs";
+        let mut is_first = true;
+        loop {
+            let line = self.line()?;
+            if is_first && !line.starts_with(START) {
+                return Err(Stop::Syntax("expected an object"));
+            }
+            if line.starts_with(END_OF_LOG) {
+                return Ok(());
+            }
+            is_first = false;
+        }
+    }
+
+    /// Passes a line, and returns its first bytes.
+    fn line(&mut self) -> Result<Vec<u8>, Stop> {
+        const SHOWN: usize = 32;
+        let mut start = Vec::new();
+        loop {
+            let ahead = &self.buffer[self.at..self.filled];
+            let end = memchr(b'\n', ahead);
+            let rest = &ahead[..end.unwrap_or(ahead.len())];
+            let wanted = SHOWN - start.len();
+            start.extend_from_slice(&rest[..rest.len().min(wanted)]);
+            self.at += end.map_or(ahead.len(), |end| end + 1);
+            if end.is_some() {
+                return Ok(start);
+            }
+            if !self.more()? {
+                return Err(END);
             }
         }
     }

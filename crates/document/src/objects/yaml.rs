@@ -1,6 +1,8 @@
 //! The objects of a YAML text, each with the places of its values.
 
-use super::items::{DEEPEST, Found, Items, NO_KIND, Sink, is_a_list, items_of, mistake};
+use super::items::{
+    DEEPEST, Found, Items, NO_KIND, Sink, exported_kind, is_a_list, items_of, mistake,
+};
 use crate::mistake::Step;
 use crate::yaml::Span;
 use serde_json::Value;
@@ -48,6 +50,9 @@ impl<S: Sink> Walk<'_, S> {
         {
             return self.items(items, items_of(&kind), Some("items"));
         }
+        if kind.is_empty() && self.path.is_empty() && self.exports(&mut value) {
+            return;
+        }
         let kind = match (kind.as_str(), inherited) {
             ("", Items::Of(kind)) => kind,
             ("", _) => return self.refuse(NO_KIND),
@@ -65,6 +70,21 @@ impl<S: Sink> Walk<'_, S> {
             path: &self.path,
             value: Some(&value),
         });
+    }
+
+    /// Reads the lists of an export; false if the document is none.
+    fn exports(&mut self, document: &mut Value) -> bool {
+        let Some(keys) = document.as_object_mut() else {
+            return false;
+        };
+        let mut is_export = false;
+        for (key, value) in keys {
+            if let (Some(kind), Value::Array(items)) = (exported_kind(key.as_bytes()), value) {
+                is_export = true;
+                self.items(std::mem::take(items), Items::Of(kind), Some(key));
+            }
+        }
+        is_export
     }
 
     fn items(&mut self, items: Vec<Value>, implied: Items<'_>, key: Option<&str>) {

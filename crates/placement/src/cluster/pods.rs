@@ -326,7 +326,6 @@ impl Cluster {
                 nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
                 scheduler: self.symbols.intern(scheduler),
                 generation: generation.and_then(|generation| generation.try_into().ok()),
-                tried: conditions().any(|condition| condition.fails("PodScheduled")),
                 never_preempts: wire.spec.preemption_policy == "Never",
                 of_containers,
                 name: wire.metadata.name.into(),

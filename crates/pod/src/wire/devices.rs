@@ -61,31 +61,61 @@ pub struct SlicePool {
     pub resource_slice_count: i64,
 }
 
+impl From<DeviceFields> for Device {
+    fn from(mut fields: DeviceFields) -> Self {
+        let name = std::mem::take(&mut fields.name);
+        let fields = fields.basic.take().map_or(fields, |basic| *basic);
+        Self {
+            name,
+            attributes: fields.attributes,
+            capacity: fields.capacity,
+            taints: fields.taints,
+            binding_conditions: fields.binding_conditions,
+            consumes_counters: fields.consumes_counters,
+            allow_multiple_allocations: fields.allow_multiple_allocations,
+        }
+    }
+}
+
 /// One device.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(from = "DeviceFields")]
 pub struct Device {
     /// Its name, unique in its pool.
-    #[serde(deserialize_with = "null_is_default")]
     pub name: String,
     /// Attributes by name, with or without a domain.
-    #[serde(deserialize_with = "null_is_default")]
     pub attributes: BTreeMap<String, DeviceAttribute>,
     /// Capacities by name.
-    #[serde(deserialize_with = "null_is_default")]
     pub capacity: BTreeMap<String, DeviceCapacity>,
     /// Claims that do not tolerate these do not get it.
-    #[serde(deserialize_with = "null_is_default")]
     pub taints: Vec<Taint>,
     /// Conditions that must be true before a pod with the device may be bound.
-    #[serde(deserialize_with = "null_is_default")]
     pub binding_conditions: Vec<String>,
     /// The counters that it consumes in a partitionable pool; only their presence is read.
-    #[serde(deserialize_with = "null_is_default")]
     pub consumes_counters: Vec<IgnoredAny>,
     /// Whether several claims can each have a share of it.
-    #[serde(deserialize_with = "null_is_default")]
     pub allow_multiple_allocations: bool,
+}
+
+/// A device as `v1`, `v1beta2` or `v1beta1` has it. `v1beta1` has all but the name in `basic`.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DeviceFields {
+    basic: Option<Box<DeviceFields>>,
+    #[serde(deserialize_with = "null_is_default")]
+    name: String,
+    #[serde(deserialize_with = "null_is_default")]
+    attributes: BTreeMap<String, DeviceAttribute>,
+    #[serde(deserialize_with = "null_is_default")]
+    capacity: BTreeMap<String, DeviceCapacity>,
+    #[serde(deserialize_with = "null_is_default")]
+    taints: Vec<Taint>,
+    #[serde(deserialize_with = "null_is_default")]
+    binding_conditions: Vec<String>,
+    #[serde(deserialize_with = "null_is_default")]
+    consumes_counters: Vec<IgnoredAny>,
+    #[serde(deserialize_with = "null_is_default")]
+    allow_multiple_allocations: bool,
 }
 
 /// The value of an attribute; exactly one field is set.
@@ -193,16 +223,61 @@ pub struct DeviceClaim {
 
 /// One request of a claim.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(from = "VersionedRequest")]
 pub struct DeviceRequest {
     /// Its name in the claim.
-    #[serde(deserialize_with = "null_is_default")]
     pub name: String,
     /// The requested devices.
     pub exactly: Option<RequestedDevices>,
     /// Instead: the first of these that can be had.
-    #[serde(deserialize_with = "null_is_default")]
     pub first_available: Vec<RequestedDevices>,
+}
+
+/// A request as `v1`, `v1beta2` or `v1beta1` has it. `v1beta1` has the fields of `exactly` in the request itself.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct VersionedRequest {
+    #[serde(deserialize_with = "null_is_default")]
+    name: String,
+    exactly: Option<RequestedDevices>,
+    #[serde(deserialize_with = "null_is_default")]
+    first_available: Vec<RequestedDevices>,
+    #[serde(deserialize_with = "null_is_default")]
+    device_class_name: String,
+    #[serde(deserialize_with = "null_is_default")]
+    selectors: Vec<DeviceSelector>,
+    #[serde(deserialize_with = "null_is_default")]
+    allocation_mode: String,
+    count: Option<i64>,
+    admin_access: Option<bool>,
+    #[serde(deserialize_with = "null_is_default")]
+    tolerations: Vec<Toleration>,
+    capacity: Option<serde_json::Value>,
+}
+
+impl From<VersionedRequest> for DeviceRequest {
+    fn from(request: VersionedRequest) -> Self {
+        let is_old = request.exactly.is_none() && !request.device_class_name.is_empty();
+        let of_old = RequestedDevices {
+            name: String::new(),
+            device_class_name: request.device_class_name,
+            selectors: request.selectors,
+            allocation_mode: request.allocation_mode,
+            count: request.count,
+            admin_access: request.admin_access,
+            tolerations: request.tolerations,
+            capacity: request.capacity,
+        };
+        Self {
+            name: request.name,
+            exactly: if is_old {
+                Some(of_old)
+            } else {
+                request.exactly
+            },
+            first_available: request.first_available,
+        }
+    }
 }
 
 /// Devices of one class.

@@ -13,7 +13,7 @@ mod borrowed;
 mod recipe;
 
 use borrowed::Value;
-use evictd_scheduler::dump::{self, Source};
+use evictd_scheduler::dump::{self, Nominations, Source};
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::time::Instant;
@@ -59,7 +59,7 @@ fn main() {
 
 fn load(text: impl Read, nodes: usize) {
     let name = "bench".to_owned();
-    let loaded = dump::load([Source { name, text }], None).unwrap();
+    let loaded = dump::load([Source { name, text }], None, Nominations::All).unwrap();
     let cluster = &loaded.cluster;
     let pods: usize = cluster.nodes().iter().map(|node| node.pods.len()).sum();
     assert_eq!((cluster.nodes().len(), pods), (nodes, nodes * 30));

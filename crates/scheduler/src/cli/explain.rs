@@ -1,18 +1,25 @@
 //! `evictd-scheduler explain`: one scheduling attempt for a pod, with the verdict and the scores of each node.
 
 use super::input::Input;
+use crate::attempt::Case;
 use crate::configuration;
-use crate::explain::{Answer, Case, page};
+use crate::dump::Nominations;
+use crate::explain::{Answer, page};
 use clap::Args;
 use evictd_command::{Failure, Output, warn};
 use evictd_scheduling::CustomPlugin;
 use std::path::PathBuf;
 
-const EXAMPLE: &str = "Example:
-  kubectl get nodes,ns,pods,pdb,pc,svc,rc,rs,sts,pvc,pv,sc,csinodes,csidrivers,\\
-csistoragecapacities,volumeattachments -A -o json > cluster.json
+const EXAMPLE: &str = concat!(
+    "Example:
+  evictd-scheduler dump --context prod > cluster.json
   evictd-scheduler explain --cluster cluster.json --pod pending.yaml
-  evictd-scheduler explain --context prod --pod shop/checkout";
+  evictd-scheduler explain --context prod --pod shop/checkout
+
+Instead of dump, which writes the kinds that the server has:
+",
+    super::kubectl_get!()
+);
 
 /// Shows which node a pod would get, the verdict and the scores of each node, and the changes that would make the pod fit.
 #[derive(Debug, Args)]
@@ -29,7 +36,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self, plugins: &[CustomPlugin]) -> Result<(), Failure> {
-        let (loaded, pod) = self.input.read(true)?;
+        let (loaded, pod) = self.input.read(true, Nominations::All)?;
         let read = |path| configuration::read(path, plugins);
         let config = self.config.as_deref().map(read).transpose();
         let config = config.map_err(Failure::input)?.unwrap_or_default();

@@ -1,12 +1,12 @@
 //! The cluster and the pod of `plan` and `explain`.
 
-use crate::dump::{self, DumpError, Loaded, PodKey, Source};
-use crate::live::Live;
+use crate::dump::{self, DumpError, Loaded, Nominations, PodKey, Source};
+use crate::live::{Lists, Live, Omissions};
 use crate::preemptor::PodSource;
 use crate::progress::Progress;
 use anyhow::anyhow;
 use clap::Args;
-use evictd_cluster_client::ApiError;
+use evictd_cluster_client::{ApiError, Credentials};
 use evictd_command::Failure;
 use evictd_document::{Document, DocumentError, ObjectsError, SMALL};
 use evictd_pod::wire;
@@ -30,26 +30,41 @@ pub(super) struct Input {
 
 impl Input {
     /// Reads the cluster and the pod, which gets the API server's defaults. `scores`: whether nodes will be scored.
-    pub(super) fn read(&self, scores: bool) -> Result<(Loaded, wire::Pod), Failure> {
+    /// `in_files`: which nominations count in files. In a live cluster all of them do.
+    pub(super) fn read(
+        &self,
+        scores: bool,
+        in_files: Nominations,
+    ) -> Result<(Loaded, wire::Pod), Failure> {
         let stdin = Path::new("-");
         let inputs = self.cluster.iter().chain([&self.pod]);
         if inputs.filter(|path| *path == stdin).count() > 1 {
             return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
         }
         let source = pod_source(&self.pod)?;
-        let mut loaded = self.load(&source.key(), scores)?;
+        let mut loaded = self.load(&source.key(), scores, in_files)?;
         let pod = source.pod(&mut loaded).map_err(Failure::input)?;
         Ok((loaded, pod))
     }
 
-    fn load(&self, preemptor: &PodKey, scores: bool) -> Result<Loaded, Failure> {
-        let sources = if let Some(context) = &self.context {
-            vec![live(context, scores)?]
-        } else {
+    fn load(
+        &self,
+        preemptor: &PodKey,
+        scores: bool,
+        in_files: Nominations,
+    ) -> Result<Loaded, Failure> {
+        let Some(context) = &self.context else {
             let sources = self.cluster.iter().map(|path| open(path));
-            sources.collect::<Result<_, _>>().map_err(Failure::input)?
+            let sources: Vec<_> = sources.collect::<Result<_, _>>().map_err(Failure::input)?;
+            return dump::load(sources, Some(preemptor), in_files).map_err(failure);
         };
-        dump::load(sources, Some(preemptor)).map_err(failure)
+        let (source, omissions) = live(context, scores)?;
+        let loaded = dump::load([source], Some(preemptor), Nominations::All);
+        let mut loaded = loaded.map_err(failure)?;
+        for omission in omissions.take() {
+            loaded.objects.assumptions.note(omission);
+        }
+        Ok(loaded)
     }
 }
 
@@ -67,7 +82,7 @@ fn pod_source(path: &Path) -> Result<PodSource, Failure> {
         }
         document => document.map_err(Failure::input)?,
     };
-    PodSource::of_manifest(&document).map_err(Failure::input)
+    Ok(PodSource::Manifest(document))
 }
 
 /// A source of objects, with its length if known.
@@ -80,9 +95,15 @@ fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
 
 pub(super) type Text = Source<Progress<Box<dyn Read>>>;
 
-fn live(context: &str, scores: bool) -> Result<Text, Failure> {
-    let live = Live::new(context, scores)?;
-    Ok(source(&format!("context {context}"), live, None))
+fn live(context: &str, scores: bool) -> Result<(Text, Omissions), Failure> {
+    let credentials = Credentials {
+        kubeconfig: None,
+        context: context.to_owned(),
+    };
+    let lists = Lists::new(&credentials, None, scores)?;
+    let omissions = lists.omissions();
+    let text = source(&format!("context {context}"), Live::new(lists), None);
+    Ok((text, omissions))
 }
 
 /// The exit code of an error: a mistake in a dump is bad input, an error of a live cluster is a failure.

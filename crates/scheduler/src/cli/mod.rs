@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 mod batch_flags;
+mod dump;
 mod explain;
 mod flags;
 mod flagz;
@@ -12,6 +13,17 @@ mod plan;
 mod run;
 mod simulate;
 mod values;
+
+/// The command that writes what every command here reads, without the kinds that older servers lack.
+macro_rules! kubectl_get {
+    () => {
+        "  kubectl get nodes,ns,pods,pdb,pc,svc,rc,rs,sts,pvc,pv,sc,csinodes,csidrivers,\\
+csistoragecapacities,volumeattachments,resourceclaims,resourceclaimtemplates,\\
+resourceslices,deviceclasses,runtimeclasses,limitranges -A -o json > cluster.json
+"
+    };
+}
+use kubectl_get;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
@@ -32,6 +44,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Dump(dump::Arguments),
     Explain(explain::Arguments),
     Pending(pending::Arguments),
     Plan(plan::Arguments),
@@ -54,6 +67,7 @@ impl Cli {
     /// Runs the subcommand with further plugins, which the configurations of `run` and `explain` may name.
     pub fn run_with(self, plugins: &[CustomPlugin]) -> Result<(), Failure> {
         match self.command {
+            Command::Dump(arguments) => arguments.run(),
             Command::Explain(arguments) => arguments.run(plugins),
             Command::Pending(arguments) => arguments.run(),
             Command::Plan(arguments) => arguments.run(),

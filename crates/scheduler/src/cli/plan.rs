@@ -1,26 +1,31 @@
 //! `evictd-scheduler plan`: the preemption that kube-scheduler would choose for a pod.
 
 use super::input::Input;
+use crate::attempt::Gang;
 use crate::clock::Stopwatch;
+use crate::dump::Nominations;
 use crate::plan::{Answer, Case, page};
 use crate::preempt_extender::PreemptExtender;
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use evictd_command::{Failure, Output, warn};
 use evictd_preemption::{BudgetPolicy, Compat, Extender, Nodes, Options};
-use evictd_scheduling::NotTried;
 use std::hash::{BuildHasher, RandomState};
 
-const EXAMPLE: &str = "Example:
-  kubectl get nodes,ns,pods,pdb,pc -A -o json > cluster.json
+const EXAMPLE: &str = concat!(
+    "Example:
+  evictd-scheduler dump --context prod > cluster.json
   evictd-scheduler plan --cluster cluster.json --pod pending.yaml
   evictd-scheduler plan --context prod --pod shop/checkout
 
-For a pod with volume claims, kubectl must also get pvc,pv,sc,csinodes,
-volumeattachments.
-
+Instead of dump, which writes the kinds that the server has:
+",
+    super::kubectl_get!(),
+    "
 The pod is a manifest (a Pod, a list with one, or a workload with a pod
 template) or namespace/name of a pending pod in the cluster. Missing fields are
-set as the API server would: requests from limits, the priority from its class.";
+set as the API server would: requests from limits, the priority from its class."
+);
 
 /// Shows the victims and the node that kube-scheduler would choose to preempt for a pod, and why no other node.
 #[derive(Debug, Args)]
@@ -72,15 +77,22 @@ impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let mut extenders = self.extenders()?;
         let watch = Stopwatch::start();
-        let (loaded, preemptor) = self.input.read(false)?;
-        let not_tried = NotTried::of(&preemptor);
-        let case = Case::new(loaded, preemptor, self.options()).map_err(Failure::input)?;
-        let explained = self.explain_node.as_deref();
-        let explained = explained.map(|name| case.find_node(name)).transpose();
-        let explained = explained.map_err(Failure::input)?;
+        let (loaded, preemptor) = self.input.read(false, Nominations::OfTriedPods)?;
+        let mut case = Case::new(loaded, preemptor, self.options()).map_err(Failure::input)?;
+        let explained = match &self.explain_node {
+            None => None,
+            Some(name) => {
+                let unknown = || anyhow!("--explain-node {name}: is not in the input");
+                let id = case.find_node(name);
+                Some(id.ok_or_else(|| Failure::Input(unknown()))?)
+            }
+        };
         let load = watch.seconds();
-        if let Some(reason) = not_tried {
-            return self.print(&Answer::not_tried(&case, &reason, load));
+        if let Some(reason) = &case.attempt.not_tried {
+            return self.print(&Answer::not_tried(&case, reason, load));
+        }
+        if let Some(gang) = case.attempt.place_gang() {
+            return self.print(&Answer::of_gang(&case, Gang::of(gang), load));
         }
         let watch = Stopwatch::start();
         let mut extenders: Vec<&mut dyn Extender> =

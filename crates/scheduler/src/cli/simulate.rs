@@ -1,8 +1,10 @@
 //! `evictd-scheduler simulate`: schedules a sequence of pods onto a dump, or runs a timeline of events through the queue.
 
 use super::input;
+use crate::attempt::not_asked;
 use crate::configuration;
 use crate::progress;
+use crate::simulate::what_if::WhatIfOutcome;
 use crate::simulate::{sequence, timeline, what_if};
 use anyhow::anyhow;
 use clap::Args;
@@ -14,8 +16,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = r#"Examples:
-  kubectl get nodes,ns,pods,pdb,pc,svc,rs,sts,pvc,pv,sc,csinodes,\
-volumeattachments -A -o json > cluster.json
+  evictd-scheduler dump --context prod > cluster.json
   evictd-scheduler simulate --cluster cluster.json --pods deployment.yaml
   evictd-scheduler simulate --cluster cluster.json --without node-1,node-2
   evictd-scheduler simulate --cluster cluster.json --pods new.yaml \
@@ -129,18 +130,19 @@ impl Arguments {
         for line in what_if.assumptions.lines() {
             warn("evictd-scheduler", &line);
         }
-        let run = |path: &Option<PathBuf>| -> Result<SequenceOutcome, Failure> {
+        let run = |path: &Option<PathBuf>| -> Result<WhatIfOutcome, Failure> {
             let wire = path.as_deref().map(configuration::read_wire).transpose();
-            let outcome = placed(&what_if.sequence(wire.map_err(Failure::input)?));
-            outcome.map_err(|mistakes| refused(&mistakes))
+            let wire = wire.map_err(Failure::input)?;
+            let outcome = placed(&what_if.sequence(wire));
+            let outcome = outcome.map_err(|mistakes| refused(&mistakes))?;
+            print_warnings(&outcome);
+            Ok(what_if.outcome(outcome))
         };
         let first = run(&self.config)?;
-        print_warnings(&first);
         if self.compare.is_none() {
-            return self.output.print(&first, sequence::page);
+            return self.output.print(&first, sequence::page_of_drain);
         }
         let other = run(&self.compare)?;
-        print_warnings(&other);
         let both = sequence::Comparison { first, other };
         self.output.print(&both, sequence::comparison)
     }
@@ -160,6 +162,9 @@ fn refused(mistakes: &[InvalidField]) -> Failure {
 }
 
 fn print_warnings(outcome: &SequenceOutcome) {
+    for url in &outcome.extenders {
+        warn("evictd-scheduler", &not_asked(url));
+    }
     for warning in &outcome.warnings {
         warn("evictd-scheduler", &format!("left out: {warning}"));
     }

@@ -5,6 +5,7 @@ use evictd_manifests::Object;
 use evictd_placement::{Cluster, InvalidObject, SpreadSource};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
+use evictd_scheduling::PodGroups;
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -17,9 +18,7 @@ pub enum DumpError {
     #[error(transparent)]
     Objects(#[from] ObjectsError),
     /// None of its objects is a node.
-    #[error(
-        "{name}: holds no Node; needed is the output of `kubectl get nodes,ns,pods,pdb,pc -A -o json`{ignored}"
-    )]
+    #[error("{name}: holds no Node; needed is the output of `evictd-scheduler dump`{ignored}")]
     NoNodes {
         /// The files.
         name: String,
@@ -27,6 +26,9 @@ pub enum DumpError {
         ignored: String,
     },
 }
+
+/// The assumption about objects that change no decision, which is followed by their number by kind.
+pub(crate) const IGNORED_KINDS: &str = "objects of kinds that no decision needs are ignored";
 
 /// Identifies the pod to schedule in the dump.
 #[derive(Debug, Clone, Default)]
@@ -47,6 +49,16 @@ impl PodKey {
     }
 }
 
+/// Which pods without a node reserve room on the node that they are nominated to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nominations {
+    /// All of them, as in kube-scheduler 1.36.
+    All,
+    /// Those of pods that the scheduler has tried. In a file only the condition `PodScheduled=False` shows that such a pod
+    /// was in its queue (S4-002).
+    OfTriedPods,
+}
+
 /// The content of a dump.
 #[derive(Debug)]
 pub struct Loaded {
@@ -56,17 +68,26 @@ pub struct Loaded {
     pub budgets: Vec<Budget>,
     /// The pod to schedule, if the dump contains it.
     pub preemptor: Option<wire::Pod>,
+    /// The groups of the pods. The pod to schedule is not in them yet.
+    pub groups: PodGroups,
     /// The objects that admission needs for a pod that no API server has stored, and the assumptions.
     pub objects: LoadedObjects,
 }
 
 impl Loaded {
-    /// Adds an object that is created with the pod to schedule, unless it exists.
-    pub(crate) fn add(&mut self, object: Object) -> Result<(), InvalidField> {
-        if self.objects.holds(&object) {
-            return Ok(());
+    /// Adds an object that comes with the pod to schedule.
+    pub(crate) fn put(&mut self, object: Object) -> Result<(), InvalidField> {
+        match object {
+            Object::PodDisruptionBudget(budget) => {
+                self.budgets.push(compiled(&mut self.cluster, &budget)?);
+                Ok(())
+            }
+            Object::PodGroup(group) => {
+                self.groups.add_group(&group);
+                Ok(())
+            }
+            object => add(&mut self.cluster, object),
         }
-        add(&mut self.cluster, object)
     }
 }
 
@@ -77,8 +98,9 @@ impl Loaded {
 pub fn load<R: Read>(
     sources: impl IntoIterator<Item = Source<R>>,
     preemptor: Option<&PodKey>,
+    nominations: Nominations,
 ) -> Result<Loaded, DumpError> {
-    let mut builder = Builder::new(preemptor);
+    let mut builder = Builder::new(preemptor, nominations);
     let mut names = Vec::new();
     let mut loader = Loader::of_cluster(&mut builder, false);
     for source in sources {
@@ -92,20 +114,27 @@ pub fn load<R: Read>(
 /// Adds objects to a cluster.
 struct Builder<'p> {
     preemptor: Option<&'p PodKey>,
+    nominations: Nominations,
     found: Option<wire::Pod>,
     cluster: Cluster,
     budgets: Vec<Budget>,
+    groups: PodGroups,
+    /// The pods whose nominations were left out.
+    not_nominated: Vec<String>,
     /// The names of budgets that cover no pod.
     void_budgets: Vec<String>,
 }
 
 impl<'p> Builder<'p> {
-    fn new(preemptor: Option<&'p PodKey>) -> Self {
+    fn new(preemptor: Option<&'p PodKey>, nominations: Nominations) -> Self {
         Self {
             preemptor,
+            nominations,
             found: None,
             cluster: Cluster::new(),
             budgets: Vec::new(),
+            groups: PodGroups::default(),
+            not_nominated: Vec::new(),
             void_budgets: Vec::new(),
         }
     }
@@ -115,6 +144,8 @@ impl<'p> Builder<'p> {
             mut cluster,
             budgets,
             found,
+            groups,
+            not_nominated,
             void_budgets,
             ..
         } = self;
@@ -126,8 +157,7 @@ impl<'p> Builder<'p> {
             return Err(DumpError::NoNodes { name, ignored });
         }
         for (kind, count) in ignored {
-            let assumption = "objects of kinds that no plan needs are ignored";
-            assumptions.add(assumption, || format!("{count} {kind}"));
+            assumptions.add(IGNORED_KINDS, || format!("{count} {kind}"));
         }
         for budget in void_budgets {
             let assumption =
@@ -140,14 +170,15 @@ impl<'p> Builder<'p> {
             let name = || format!("Pod {} (spec.nodeName {node})", cluster.full_name(pod));
             assumptions.add("pods on nodes that are not in the input are left out", name);
         }
-        for pod in cluster.nominated().iter().filter(|pod| !pod.identity.tried) {
+        for pod in not_nominated {
             let assumption = "nominations without PodScheduled=False are not the scheduler's, and reserve nothing";
-            assumptions.add(assumption, || format!("Pod {}", cluster.full_name(pod)));
+            assumptions.add(assumption, || format!("Pod {pod}"));
         }
         Ok(Loaded {
             cluster,
             budgets,
             preemptor: found,
+            groups,
             objects,
         })
     }
@@ -156,11 +187,20 @@ impl<'p> Builder<'p> {
         self.preemptor.is_some_and(|key| key.matches(&pod.metadata))
     }
 
+    fn add_pod(&mut self, mut pod: wire::Pod) -> Result<(), InvalidField> {
+        self.groups.add_pod(&pod);
+        let is_tried = self.nominations == Nominations::All || pod.was_tried();
+        if !is_tried && pod.spec.node_name.is_empty() {
+            let nominated = std::mem::take(&mut pod.status.nominated_node_name);
+            if !nominated.is_empty() {
+                self.not_nominated.push(pod.metadata.full_name());
+            }
+        }
+        self.cluster.add_pod(pod).map_err(invalid)
+    }
+
     fn add_budget(&mut self, budget: &wire::PodDisruptionBudget) -> Result<(), InvalidField> {
-        let compiled = Budget::new(&mut self.cluster, budget).map_err(|error| InvalidField {
-            field: "spec.selector".to_owned(),
-            message: error.to_string(),
-        })?;
+        let compiled = compiled(&mut self.cluster, budget)?;
         if compiled.selects_nothing() {
             let name = budget.metadata.full_name();
             self.void_budgets
@@ -178,7 +218,12 @@ impl Receiver for Builder<'_> {
                 self.found = Some(manifest.pod);
                 Ok(())
             }
+            Object::Pod(manifest) => self.add_pod(manifest.pod),
             Object::PodDisruptionBudget(budget) => self.add_budget(&budget),
+            Object::PodGroup(group) => {
+                self.groups.add_group(&group);
+                Ok(())
+            }
             object => add(&mut self.cluster, object),
         }
     }
@@ -216,7 +261,7 @@ fn add(cluster: &mut Cluster, object: Object) -> Result<(), InvalidField> {
         Object::ResourceClaim(claim) => cluster.devices_mut().put_claim(*claim),
         Object::ResourceSlice(slice) => cluster.devices_mut().put_slice(*slice),
         Object::DeviceClass(class) => cluster.devices_mut().put_class(*class),
-        // Budgets are compiled above, admission reads the next four, and only `simulate` schedules groups.
+        // Budgets and groups are read above, and admission reads the others.
         Object::PodDisruptionBudget(_)
         | Object::PriorityClass(_)
         | Object::RuntimeClass(_)
@@ -225,6 +270,16 @@ fn add(cluster: &mut Cluster, object: Object) -> Result<(), InvalidField> {
         | Object::PodGroup(_) => {}
     }
     Ok(())
+}
+
+fn compiled(
+    cluster: &mut Cluster,
+    budget: &wire::PodDisruptionBudget,
+) -> Result<Budget, InvalidField> {
+    Budget::new(cluster, budget).map_err(|error| InvalidField {
+        field: "spec.selector".to_owned(),
+        message: error.to_string(),
+    })
 }
 
 fn invalid(error: InvalidObject) -> InvalidField {

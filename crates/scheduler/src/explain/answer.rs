@@ -1,11 +1,12 @@
 //! The result of an attempt as JSON.
 
-use super::{Case, replicas};
+use super::replicas;
+use crate::attempt::{Case, Gang, Status};
 use evictd_placement::NodeId;
 use evictd_preemption::PlanError;
 use evictd_scheduling::{
-    Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict,
-    suggestions, waking_events,
+    Filtered, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict, suggestions,
+    waking_events,
 };
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -44,6 +45,9 @@ pub(crate) struct Answer {
     /// Why the scheduler does not try the pod. The other fields are empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_tried: Option<String>,
+    /// The gang of the pod. The chosen node is that of the pod in it, and absent if the gang is not placed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gang: Option<Gang>,
     #[serde(flatten)]
     pub(super) failure: Option<Failure>,
     /// Why the nodes that passed the most filters reject the pod, with amounts and names.
@@ -59,16 +63,10 @@ pub(crate) struct Answer {
     /// The events after which the pod is tried again, with the plugins that registered them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) wakes: BTreeMap<&'static str, Vec<&'static str>>,
+    /// Objects that the pod needs and the input lacks, with the checks that need them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unchecked: Vec<String>,
     pub(crate) warnings: Vec<String>,
-}
-
-/// The rejection of a node.
-#[derive(Debug, Serialize)]
-pub(super) struct Status {
-    pub(super) code: &'static str,
-    pub(super) reasons: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) plugin: Option<String>,
 }
 
 /// The score of a node.
@@ -100,27 +98,29 @@ pub(super) struct Failure {
 
 impl Answer {
     pub(crate) fn new(case: &mut Case) -> Result<Self, PlanError> {
+        if let Some(reason) = &case.not_tried {
+            return Ok(Self {
+                pod: case.cluster.full_name(&case.pod),
+                not_tried: Some(reason.to_string()),
+                warnings: case.warnings(),
+                ..Self::default()
+            });
+        }
+        let gang = case.place_gang().map(Gang::of);
         let Case {
             cluster,
             pod,
             framework,
             ..
         } = &*case;
-        if let Some(reason) = NotTried::of(&case.wire) {
-            return Ok(Self {
-                pod: cluster.full_name(pod),
-                not_tried: Some(reason.to_string()),
-                warnings: case.assumptions.lines(),
-                ..Self::default()
-            });
-        }
         let filtered = framework.filter(cluster, pod);
         let name = |id: &NodeId| cluster.node_name(*id).to_owned();
         let mut answer = Self {
             pod: cluster.full_name(pod),
             feasible: sorted(filtered.feasible.iter().map(name)),
-            filter_status: statuses(case, &filtered),
-            warnings: case.assumptions.lines(),
+            filter_status: case.statuses(&filtered),
+            unchecked: case.unchecked(),
+            warnings: case.warnings(),
             ..Self::default()
         };
         if filtered.feasible.is_empty() {
@@ -133,8 +133,13 @@ impl Answer {
             answer.wakes = waking_events(rejectors.collect()).into_iter().collect();
             answer.obstacles = obstacles(case, &filtered);
             answer.blockers = framework.blockers(cluster, pod);
-            answer.failure = Some(Failure::of(case, &filtered, failure));
+            let mut failure = Failure::of(case, &filtered, failure);
+            if gang.is_some() {
+                failure.preempts_with_gang();
+            }
+            answer.failure = Some(failure);
             answer.suggestions = suggestions_for(case, &filtered);
+            answer.gang = gang;
             return Ok(answer);
         }
         let scores = framework.score(cluster, pod, &filtered.feasible);
@@ -152,6 +157,10 @@ impl Answer {
             .collect();
         answer.skipped_score_plugins = scores.skipped.into_iter().collect();
         answer.replicas = replicas::count(case);
+        if let Some(gang) = gang {
+            answer.chosen = gang.placed.get(&answer.pod).cloned();
+            answer.gang = Some(gang);
+        }
         Ok(answer)
     }
 
@@ -230,27 +239,6 @@ fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// The rejection of each node that was tried and is not feasible.
-fn statuses(case: &Case, filtered: &Filtered) -> BTreeMap<String, Status> {
-    let (cluster, pod) = (&case.cluster, &case.pod);
-    let verdicts = cluster.node_ids().zip(&filtered.verdicts);
-    let verdicts = verdicts.filter(|(_, verdict)| **verdict != Verdict::NotTried);
-    let statuses = verdicts.filter_map(|(id, verdict)| {
-        let code = filtered.code(*verdict)?;
-        let plugin = match verdict {
-            Verdict::Rejected(index, _) => Some(case.framework.filters[*index].name()),
-            _ => filtered.pre_filter_rejection().map(|(plugin, _)| plugin),
-        };
-        let status = Status {
-            code: code.as_str(),
-            reasons: filtered.reasons(cluster, pod, *verdict),
-            plugin: plugin.map(str::to_owned),
-        };
-        Some((cluster.node_name(id).to_owned(), status))
-    });
-    statuses.collect()
-}
-
 impl Failure {
     fn of(case: &Case, filtered: &Filtered, failure: PostFilterResult) -> Self {
         let cluster = &case.cluster;
@@ -273,5 +261,13 @@ impl Failure {
             pre_filter_message: before.map(|(_, reason)| reason.to_owned()),
             message: failure.message,
         }
+    }
+
+    /// A pod of a gang does not preempt alone (S4-039).
+    fn preempts_with_gang(&mut self) {
+        self.preempts = false;
+        self.nominated = None;
+        self.victims.clear();
+        self.message = Some(self.fit_error.clone());
     }
 }

@@ -43,6 +43,12 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         parts.push(view.hanging("These events try it again: ", &events));
     }
     parts.extend(other_nodes(answer, view));
+    if !answer.unchecked.is_empty() {
+        let lines = answer.unchecked.iter();
+        let lines: Vec<String> = lines.map(|line| view.hanging("  ", line)).collect();
+        let head = view.sentence("The input lacks objects that the pod needs:");
+        parts.push(format!("{head}\n{}", lines.join("\n")));
+    }
     parts.join("\n\n")
 }
 
@@ -65,6 +71,20 @@ fn headline(answer: &Answer) -> (Colour, String) {
     let pod = &answer.pod;
     if let Some(reason) = &answer.not_tried {
         return (Colour::Warning, format!("{pod} is not tried: {reason}."));
+    }
+    if let Some(gang) = &answer.gang {
+        let state = gang.state();
+        return match &answer.chosen {
+            Some(node) => (
+                Colour::Good,
+                format!("{pod} would be assigned to {node} {state}."),
+            ),
+            None if gang.message.is_none() => (
+                Colour::Bad,
+                format!("{pod} fits on no node {state}, and the others are placed without it."),
+            ),
+            None => (Colour::Bad, format!("{pod} is not placed, because {state}")),
+        };
     }
     if let Some(failure) = &answer.failure {
         return match &failure.nominated {

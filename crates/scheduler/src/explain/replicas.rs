@@ -1,6 +1,6 @@
 //! How many pods like the one in question fit beside each other.
 
-use super::Case;
+use crate::attempt::Case;
 use evictd_pod::wire;
 use evictd_scheduling::SchedulingAlgorithm;
 

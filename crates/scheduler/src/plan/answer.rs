@@ -1,12 +1,13 @@
 //! The plan for programs, as JSON.
 
-use super::Case;
 use super::explanation::{Explanation, message};
-use evictd_placement::{Checks, Code, NO_START, NodeId, Pod, Rejection};
+use super::{Case, Found};
+use crate::attempt::{self, Gang};
+use evictd_placement::{Checks, NO_START, NodeId, Pod};
 use evictd_preemption::{
     Action, Candidate, NotCandidate, Plan, Replacement, budgets_of, replacements,
 };
-use evictd_scheduling::NotTried;
+use evictd_scheduling::{Filtered, NotTried, Verdict};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -21,6 +22,9 @@ pub(crate) struct Answer {
     /// Whether the scheduler tries the pod at all.
     #[serde(skip)]
     pub(super) is_tried: bool,
+    /// The gang of the pod, which is placed as a whole.
+    #[serde(skip)]
+    pub(super) gang: Option<Gang>,
     /// The rejection of each node without preemption.
     #[serde(serialize_with = "as_map")]
     pub(super) filter_status: Vec<(String, Status)>,
@@ -102,13 +106,14 @@ pub(super) struct NotCandidateNode {
 }
 
 impl Answer {
-    /// The answer for a pod that the scheduler does not try. It has no victims.
-    pub(crate) fn not_tried(case: &Case, reason: &NotTried, load: f64) -> Self {
+    /// An answer without nodes and victims.
+    fn without_plan(case: &Case, load: f64) -> Self {
         Self {
             fits_without_preemption: false,
             eligible: false,
-            ineligible_reason: reason.to_string().into(),
-            is_tried: false,
+            ineligible_reason: "".into(),
+            is_tried: true,
+            gang: None,
             filter_status: Vec::new(),
             candidates: Vec::new(),
             chosen: None,
@@ -122,17 +127,50 @@ impl Answer {
             not_candidates: Vec::new(),
             explanation: None,
             unchecked: Vec::new(),
-            warnings: case.assumptions.lines(),
+            warnings: case.attempt.warnings(),
         }
+    }
+
+    /// The answer for a pod that the scheduler does not try. It has no victims.
+    pub(crate) fn not_tried(case: &Case, reason: &NotTried, load: f64) -> Self {
+        Self {
+            ineligible_reason: reason.to_string().into(),
+            is_tried: false,
+            ..Self::without_plan(case, load)
+        }
+    }
+
+    /// The answer for a pod of a gang, which does not preempt alone (S4-039).
+    pub(crate) fn of_gang(case: &Case, gang: Gang, load: f64) -> Self {
+        let filtered = case.attempt.filter();
+        let mut answer = Self::without_plan(case, load);
+        answer.fits_without_preemption = gang.placed.contains_key(&answer.preemptor.pod);
+        if !answer.fits_without_preemption {
+            let reason = format!(
+                "the pods of its PodGroup {} preempt together, which simulate shows",
+                gang.pod_group
+            );
+            answer.ineligible_reason = reason.into();
+        }
+        answer.filter_status = filter_status(case, &filtered);
+        answer.message.clone_from(&gang.message);
+        answer.unchecked = case.attempt.unchecked();
+        answer.gang = Some(gang);
+        answer
     }
 
     pub(crate) fn new(
         case: &Case,
-        plan: &Plan,
+        found: &Found,
         explained: Option<NodeId>,
         (load, took): (f64, f64),
     ) -> Self {
-        let mut checks = Checks::new(&case.cluster, &case.preemptor);
+        let Found {
+            filtered,
+            plan,
+            message,
+        } = found;
+        let mut checks = Checks::new(&case.attempt.cluster, &case.attempt.pod);
         let fits = plan.fits();
         let ineligible = plan.ineligible;
         Self {
@@ -141,8 +179,7 @@ impl Answer {
             ineligible_reason: ineligible
                 .map_or("", evictd_preemption::Ineligible::as_str)
                 .into(),
-            is_tried: true,
-            filter_status: filter_status(case, plan, &checks),
+            filter_status: filter_status(case, filtered),
             candidates: plan
                 .candidates
                 .iter()
@@ -151,17 +188,16 @@ impl Answer {
             chosen: plan
                 .choice()
                 .map(|candidate| CandidateNode::of(case, plan, candidate)),
-            clear_nominations: plan.clear_nominations(&case.cluster, &case.preemptor),
+            clear_nominations: plan.clear_nominations(&case.attempt.cluster, &case.attempt.pod),
             actions: plan.actions.clone(),
-            why: plan.reasons(&case.cluster),
+            why: plan.reasons(&case.attempt.cluster),
             elapsed_seconds: Elapsed { load, plan: took },
-            preemptor: Preemptor::of(case),
-            message: plan.message(&checks),
+            message: message.clone().or_else(|| plan.message(&checks)),
             victims: victims(case, plan),
             not_candidates: not_candidates(case, plan, &mut checks),
-            explanation: explained.map(|id| Explanation::of(case, plan, id)),
+            explanation: explained.map(|id| Explanation::of(case, (filtered, plan), id)),
             unchecked: checks.unchecked(),
-            warnings: case.assumptions.lines(),
+            ..Self::without_plan(case, load)
         }
     }
 }
@@ -169,8 +205,8 @@ impl Answer {
 impl Preemptor {
     fn of(case: &Case) -> Self {
         Self {
-            pod: case.cluster.full_name(&case.preemptor),
-            priority: case.preemptor.priority,
+            pod: case.attempt.cluster.full_name(&case.attempt.pod),
+            priority: case.attempt.pod.priority,
             requests: case.requests.clone(),
             form: case.options.compat.as_str(),
         }
@@ -179,23 +215,20 @@ impl Preemptor {
 
 impl Status {
     /// Sorts the reasons, as kube-scheduler does in its messages.
-    fn new(code: Code, mut reasons: Vec<String>) -> Self {
+    fn new(code: &'static str, mut reasons: Vec<String>) -> Self {
         reasons.sort_unstable();
-        Self {
-            code: code.as_str(),
-            reasons,
-        }
+        Self { code, reasons }
     }
 }
 
 impl CandidateNode {
     fn of(case: &Case, plan: &Plan, candidate: &Candidate) -> Self {
-        let pods = &case.cluster.node(candidate.node).pods;
+        let pods = &case.attempt.cluster.node(candidate.node).pods;
         let victims = plan.victims(candidate).iter();
         Self {
-            node: case.cluster.node_name(candidate.node).to_owned(),
+            node: case.attempt.cluster.node_name(candidate.node).to_owned(),
             victims: victims
-                .map(|index| case.cluster.full_name(&pods[*index as usize]))
+                .map(|index| case.attempt.cluster.full_name(&pods[*index as usize]))
                 .collect(),
             violations: candidate.violations,
         }
@@ -204,10 +237,15 @@ impl CandidateNode {
 
 impl Victim {
     fn of(case: &Case, pod: &Pod, replacement: &Replacement) -> Self {
-        let budgets = budgets_of(&case.cluster, &case.budgets, pod, case.options.compat);
+        let budgets = budgets_of(
+            &case.attempt.cluster,
+            &case.attempt.budgets,
+            pod,
+            case.options.compat,
+        );
         let started = (pod.start != NO_START).then_some(pod.start);
         Self {
-            pod: case.cluster.full_name(pod),
+            pod: case.attempt.cluster.full_name(pod),
             priority: pod.priority,
             owner: replacement.owner.clone(),
             budgets: budgets.into_iter().map(str::to_owned).collect(),
@@ -217,12 +255,28 @@ impl Victim {
     }
 }
 
-fn filter_status(case: &Case, plan: &Plan, checks: &Checks<'_>) -> Vec<(String, Status)> {
-    let answers = case.cluster.node_ids().zip(&plan.filter);
-    let refused = answers.filter_map(|(id, answer)| Some((id, answer.err()?)));
-    let status = |rejection: Rejection| Status::new(rejection.code, checks.messages(rejection));
-    refused
-        .map(|(id, rejection)| (case.cluster.node_name(id).to_owned(), status(rejection)))
+fn filter_status(case: &Case, filtered: &Filtered) -> Vec<(String, Status)> {
+    let attempt = &case.attempt;
+    let mut checks = Checks::new(&attempt.cluster, &attempt.pod);
+    // kube-scheduler's plan runs the filters on the nodes that PreFilter plugins leave out, too.
+    let is_left_out = |verdict: &Verdict| {
+        *verdict == Verdict::Excluded && filtered.pre_filter_rejection().is_none()
+    };
+    let mut statuses = attempt.statuses(filtered);
+    for (id, verdict) in attempt.cluster.node_ids().zip(&filtered.verdicts) {
+        if !is_left_out(verdict) {
+            continue;
+        }
+        if let Err((_, rejection)) = checks.verdict(id)
+            && let Some(status) = statuses.get_mut(attempt.cluster.node_name(id))
+        {
+            status.reasons = checks.messages(rejection);
+        }
+    }
+    let status = |status: attempt::Status| Status::new(status.code, status.reasons);
+    statuses
+        .into_iter()
+        .map(|(node, rejected)| (node, status(rejected)))
         .collect()
 }
 
@@ -230,8 +284,8 @@ fn victims(case: &Case, plan: &Plan) -> Vec<Victim> {
     let Some(choice) = plan.choice() else {
         return Vec::new();
     };
-    let pods = &case.cluster.node(choice.node).pods;
-    let replacements = replacements(&case.cluster, plan);
+    let pods = &case.attempt.cluster.node(choice.node).pods;
+    let replacements = replacements(&case.attempt.cluster, plan);
     let victims = replacements.iter();
     victims
         .map(|replacement| Victim::of(case, &pods[replacement.victim], replacement))
@@ -251,11 +305,11 @@ fn not_candidates(
             _ => None,
         };
         let node = NotCandidateNode {
-            status: Status::new(code, reasons),
+            status: Status::new(code.as_str(), reasons),
             why: message(*why),
             obstacle,
         };
-        (case.cluster.node_name(*id).to_owned(), node)
+        (case.attempt.cluster.node_name(*id).to_owned(), node)
     };
     tried.map(not_candidate).collect()
 }

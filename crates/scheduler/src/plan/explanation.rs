@@ -3,6 +3,7 @@
 use super::Case;
 use evictd_placement::{Checks, Code, NodeId};
 use evictd_preemption::{NotCandidate, Plan, Step, explain_node};
+use evictd_scheduling::Filtered;
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -43,11 +44,12 @@ pub(super) enum NamedStep {
 }
 
 impl Explanation {
-    pub(super) fn of(case: &Case, plan: &Plan, id: NodeId) -> Self {
-        let checks = Checks::new(&case.cluster, &case.preemptor);
+    pub(super) fn of(case: &Case, (filtered, plan): (&Filtered, &Plan), id: NodeId) -> Self {
+        let (cluster, pod) = (&case.attempt.cluster, &case.attempt.pod);
+        let checks = Checks::new(cluster, pod);
         let rejection = plan.filter[id.index()].err();
-        let without_preemption = rejection.map_or(Vec::new(), |verdict| checks.messages(verdict));
-        let node = case.cluster.node_name(id).to_owned();
+        let without_preemption = filtered.reasons(cluster, pod, filtered.verdicts[id.index()]);
+        let node = case.attempt.cluster.node_name(id).to_owned();
         let settled = match rejection {
             None => Some("the pod fits without preemption"),
             Some(rejection) if rejection.code > Code::Unschedulable => {
@@ -63,13 +65,7 @@ impl Explanation {
                 result: result.to_owned(),
             };
         }
-        let (steps, end) = explain_node(
-            &case.cluster,
-            &case.budgets,
-            &case.preemptor,
-            case.options,
-            id,
-        );
+        let (steps, end) = explain_node(cluster, &case.attempt.budgets, pod, case.options, id);
         Self {
             node,
             without_preemption,
@@ -83,8 +79,8 @@ impl Explanation {
 }
 
 fn named(case: &Case, id: NodeId, step: Step) -> NamedStep {
-    let pods = &case.cluster.node(id).pods;
-    let name = |index: usize| case.cluster.full_name(&pods[index]);
+    let pods = &case.attempt.cluster.node(id).pods;
+    let name = |index: usize| case.attempt.cluster.full_name(&pods[index]);
     let names = |indices: Vec<usize>| indices.into_iter().map(name).collect();
     match step {
         Step::Removed { violating, others } => NamedStep::Removed {

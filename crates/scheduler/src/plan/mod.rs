@@ -7,76 +7,85 @@ mod page;
 pub(crate) use answer::Answer;
 pub(crate) use page::page;
 
+use crate::attempt::{self, CaseError};
 use crate::dump::Loaded;
-use evictd_document::Assumptions;
-use evictd_placement::{Cluster, NodeId, Pod};
+use evictd_placement::{NodeId, Pod};
 use evictd_pod::{Requests, wire};
-use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, plan};
+use evictd_preemption::{Compat, Extender, Options, Plan, PlanError};
+use evictd_scheduling::config::Configuration;
+use evictd_scheduling::{Filtered, PreemptionInput};
 
 /// The input of a plan.
 pub(crate) struct Case {
-    pub(crate) cluster: Cluster,
-    pub(crate) budgets: Vec<Budget>,
-    pub(crate) preemptor: Pod,
+    pub(crate) attempt: attempt::Case,
     pub(crate) options: Options,
-    assumptions: Assumptions,
     /// The pod's requests as text.
     requests: String,
 }
 
-/// Why no plan can be made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CaseError {
-    #[error("{pod}: {mistake}")]
-    Pod {
-        pod: String,
-        mistake: evictd_placement::InvalidObject,
-    },
-    #[error("--explain-node {0}: is not in the input")]
-    Node(String),
+/// A plan, with the filter results that it comes from.
+pub(crate) struct Found {
+    filtered: Filtered,
+    plan: Plan,
+    /// The message of the pod's condition.
+    message: Option<String>,
 }
 
 impl Case {
+    /// The profile is kube-scheduler's default.
     pub(crate) fn new(
         loaded: Loaded,
         preemptor: wire::Pod,
         options: Options,
     ) -> Result<Self, CaseError> {
-        let Loaded {
-            mut cluster,
-            budgets,
-            objects,
-            ..
-        } = loaded;
-        let (pod, requests) = (preemptor.metadata.full_name(), requests(&preemptor.spec));
-        let preemptor = cluster.pod(preemptor);
-        let preemptor = preemptor.map_err(|mistake| CaseError::Pod { pod, mistake })?;
+        let requests = requests(&preemptor.spec);
+        let config = Configuration::default();
         Ok(Self {
-            cluster,
-            budgets,
-            preemptor,
+            attempt: attempt::Case::new(loaded, preemptor, &config, &[])?,
             options,
-            assumptions: objects.assumptions,
             requests,
         })
     }
 
-    pub(crate) fn find_node(&self, name: &str) -> Result<NodeId, CaseError> {
-        let id = self.cluster.find_node(name);
-        id.ok_or_else(|| CaseError::Node(name.to_owned()))
+    pub(crate) fn find_node(&self, name: &str) -> Option<NodeId> {
+        self.attempt.cluster.find_node(name)
     }
 
-    pub(crate) fn plan(&self, extenders: &mut [&mut dyn Extender]) -> Result<Plan, PlanError> {
-        // A dump does not show which pods wait in Permit.
-        let waiting = |_: &Pod| false;
-        plan(
-            &self.cluster,
-            &self.budgets,
-            &self.preemptor,
-            self.options,
+    /// Filters the nodes as `explain` does, and plans a preemption if none is feasible.
+    pub(crate) fn plan(&self, extenders: &mut [&mut dyn Extender]) -> Result<Found, PlanError> {
+        let attempt::Case {
+            cluster,
+            budgets,
+            pod,
+            framework,
+            ..
+        } = &self.attempt;
+        let filtered = framework.filter(cluster, pod);
+        if !filtered.feasible.is_empty() {
+            let plan = Plan::without_candidates(filtered.rejections_by_node());
+            return Ok(Found {
+                filtered,
+                plan,
+                message: None,
+            });
+        }
+        let input = PreemptionInput {
+            budgets,
+            options: self.options,
             extenders,
-            &waiting,
-        )
+            // A dump does not show which pods wait in Permit.
+            is_waiting: &|_: &Pod| false,
+        };
+        let result = framework.post_filter(cluster, pod, &filtered, input)?;
+        let none = || Plan::without_candidates(filtered.rejections_by_node());
+        let plan = result.plan.unwrap_or_else(none);
+        // Older versions have other messages about the nodes.
+        let is_current = self.options.compat == Compat::V1_36;
+        Ok(Found {
+            filtered,
+            plan,
+            message: result.message.filter(|_| is_current),
+        })
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     }
     parts.extend(other_nodes(answer, view));
     if !answer.unchecked.is_empty() {
-        let head = "Not checked, because the input lacks it:";
+        let head = "The input lacks objects that the pod needs:";
         parts.push(listed(view, head, &answer.unchecked));
     }
     let explained = answer.explanation.as_ref();
@@ -45,6 +45,21 @@ fn headline(answer: &Answer) -> (Colour, String) {
     let pod = &answer.preemptor;
     let (name, priority, requests, form) = (&pod.pod, pod.priority, &pod.requests, pod.form);
     let head = format!("{name} (priority {priority}, asks for {requests})");
+    if let Some(gang) = &answer.gang {
+        let state = gang.state();
+        return if answer.fits_without_preemption {
+            (
+                Colour::Good,
+                format!("{head} fits without preemption {state}."),
+            )
+        } else {
+            let reason = &answer.ineligible_reason;
+            (
+                Colour::Bad,
+                format!("{head} is not placed by itself: {reason}.\nNow {state}"),
+            )
+        };
+    }
     if answer.fits_without_preemption {
         let fits = format!("{head} fits without preemption.");
         return (Colour::Good, fits);

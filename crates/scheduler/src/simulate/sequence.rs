@@ -1,5 +1,6 @@
 //! The page of a sequence of pods, and the comparison of two.
 
+use super::what_if::WhatIfOutcome;
 use evictd_command::{Colour, Column, Table, View};
 use evictd_scheduling::simulation::{NodeUse, PreemptedPod, SequenceOutcome};
 use serde::Serialize;
@@ -12,8 +13,17 @@ const NAMED: usize = 3;
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     #[serde(rename = "own")]
-    pub(crate) first: SequenceOutcome,
-    pub(crate) other: SequenceOutcome,
+    pub(crate) first: WhatIfOutcome,
+    pub(crate) other: WhatIfOutcome,
+}
+
+/// As [`page`], with the pods that a drain leaves.
+pub(crate) fn page_of_drain(answer: &WhatIfOutcome, view: View) -> String {
+    let mut parts = vec![page(&answer.outcome, view)];
+    if !answer.cannot_move.is_empty() {
+        parts.push(grouped("CANNOT MOVE", &answer.cannot_move, view));
+    }
+    parts.join("\n\n")
 }
 
 /// The number of scheduled pods, their nodes, and why the others are unschedulable.
@@ -26,7 +36,8 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
         1 => ", 1 is gated".to_owned(),
         gated => format!(", {gated} are gated"),
     };
-    let at_a_cost = match outcome.preempted.len() {
+    let evicted = outcome.preempted.iter().filter(|pod| !pod.terminates);
+    let at_a_cost = match evicted.count() {
         0 => String::new(),
         1 => " after 1 preemption".to_owned(),
         count => format!(" after {count} preemptions"),
@@ -47,7 +58,10 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
         parts.push(reasons(outcome, view));
     }
     if !outcome.gated.is_empty() {
-        parts.push(gates(outcome, view));
+        parts.push(grouped("GATED", &outcome.gated, view));
+    }
+    if !outcome.not_tried.is_empty() {
+        parts.push(grouped("NOT TRIED", &outcome.not_tried, view));
     }
     parts.join("\n\n")
 }
@@ -103,6 +117,7 @@ fn reasons(outcome: &SequenceOutcome, view: View) -> String {
 fn preempted(outcome: &SequenceOutcome, view: View) -> String {
     let rows = outcome.preempted.iter().map(|preempted| {
         let budgets = match (preempted.budgets.join(", "), preempted.violates) {
+            _ if preempted.terminates => "it ends already, which is awaited".to_owned(),
             (budgets, true) => format!("{budgets} (violated)"),
             (budgets, false) if budgets.is_empty() => "-".to_owned(),
             (budgets, false) => budgets,
@@ -124,17 +139,17 @@ fn preempted(outcome: &SequenceOutcome, view: View) -> String {
     Table::new(columns, rows).shown(view)
 }
 
-/// The gated pods by reason.
-fn gates(outcome: &SequenceOutcome, view: View) -> String {
+/// Pods by reason.
+fn grouped(title: &'static str, pods: &BTreeMap<String, String>, view: View) -> String {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (pod, reason) in &outcome.gated {
+    for (pod, reason) in pods {
         groups.entry(reason).or_default().push(pod);
     }
     let rows = groups
         .iter()
         .map(|(reason, pods)| vec![pods.len().to_string(), (*reason).to_owned(), some(pods)]);
     let columns = [
-        Column::figure("GATED", 2),
+        Column::figure(title, 2),
         Column::sentence("BECAUSE", 3),
         Column::sentence("WHICH", 1),
     ];
@@ -160,7 +175,7 @@ fn percent((used, there): (i64, i64)) -> String {
 
 /// One line for each figure, with both runs side by side.
 pub(crate) fn comparison(both: &Comparison, view: View) -> String {
-    let figures = [figures(&both.first), figures(&both.other)];
+    let figures = [figures(&both.first.outcome), figures(&both.other.outcome)];
     let [first, other] = figures;
     let rows = first
         .into_iter()
@@ -171,12 +186,11 @@ pub(crate) fn comparison(both: &Comparison, view: View) -> String {
         Column::figure("FIRST", 2),
         Column::figure("OTHER", 1),
     ];
-    let same = both.first.placed == both.other.placed;
-    let moved = both
-        .first
-        .placed
+    let same = both.first.outcome.placed == both.other.outcome.placed;
+    let (first, other) = (&both.first.outcome.placed, &both.other.outcome.placed);
+    let moved = first
         .iter()
-        .filter(|(pod, node)| both.other.placed.get(*pod) != Some(*node));
+        .filter(|(pod, node)| other.get(*pod) != Some(*node));
     let summary = if same {
         "Both configurations schedule every pod onto the same node.".to_owned()
     } else {

@@ -1,11 +1,16 @@
 //! The input of `simulate --cluster`: a dump of a cluster, pods to add, and nodes to drain.
 
+use crate::dump::IGNORED_KINDS;
 use evictd_document::{Assumptions, Loader, ObjectsError, Source};
 use evictd_manifests::Object;
+use evictd_placement::{Cluster, Pod};
 use evictd_pod::wire;
+use evictd_preemption::{Budget, Compat, breaking, budgets_of};
 use evictd_scheduling::config::KubeSchedulerConfiguration;
-use evictd_scheduling::simulation::Sequence;
+use evictd_scheduling::simulation::{Sequence, SequenceOutcome};
 use jiff::Timestamp;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 #[derive(Debug)]
@@ -14,8 +19,22 @@ pub(crate) struct WhatIf {
     objects: Vec<Object>,
     /// The pods of the drained nodes, and the added ones.
     pending: Vec<Object>,
-    /// Also names the pods that no controller creates again.
+    /// The pods of drained nodes that do not move, and why.
+    cannot_move: BTreeMap<String, String>,
+    /// The pods of drained nodes that are created again.
+    moved: BTreeSet<String>,
     pub(crate) assumptions: Assumptions,
+}
+
+/// The result of a simulation, and of the drain before it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WhatIfOutcome {
+    #[serde(flatten)]
+    pub(crate) outcome: SequenceOutcome,
+    /// The pods of drained nodes that cannot move, with the reasons.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) cannot_move: BTreeMap<String, String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +67,7 @@ impl WhatIf {
             without,
             objects: Vec::new(),
             pending: Vec::new(),
-            lost: Vec::new(),
+            cannot_move: blocked(&cluster, without),
         };
         for object in cluster {
             drain.take(object);
@@ -62,9 +81,13 @@ impl WhatIf {
         let Drain {
             mut objects,
             mut pending,
-            lost,
+            cannot_move,
             ..
         } = drain;
+        let moved = pending
+            .iter()
+            .map(|pod| pod.metadata().full_name())
+            .collect();
         for object in created {
             match object {
                 Object::Pod(_) => pending.push(object),
@@ -72,19 +95,30 @@ impl WhatIf {
             }
         }
         let mut assumptions = known.assumptions;
-        for pod in lost {
-            let assumption = "pods without a controller are not created again elsewhere";
-            assumptions.add(assumption, || pod);
-        }
         for (kind, count) in known.ignored {
-            let assumption = "objects of kinds that no simulation needs are ignored";
-            assumptions.add(assumption, || format!("{count} {kind}"));
+            assumptions.add(IGNORED_KINDS, || format!("{count} {kind}"));
         }
         Ok(Self {
             objects,
             pending,
+            cannot_move,
+            moved,
             assumptions,
         })
+    }
+
+    /// Adds the drained pods that cannot move.
+    pub(crate) fn outcome(&self, outcome: SequenceOutcome) -> WhatIfOutcome {
+        let mut cannot_move = self.cannot_move.clone();
+        let stuck = outcome.unschedulable.iter();
+        for (pod, message) in stuck.filter(|(pod, _)| self.moved.contains(*pod)) {
+            let fits_nowhere = format!("it fits on no other node: {message}");
+            cannot_move.insert(pod.clone(), fits_nowhere);
+        }
+        WhatIfOutcome {
+            outcome,
+            cannot_move,
+        }
     }
 
     /// The simulation with this configuration.
@@ -126,8 +160,7 @@ struct Drain<'w> {
     objects: Vec<Object>,
     /// Pods that their controllers create again.
     pending: Vec<Object>,
-    /// Pods that no controller creates again.
-    lost: Vec<String>,
+    cannot_move: BTreeMap<String, String>,
 }
 
 impl Drain<'_> {
@@ -143,21 +176,30 @@ impl Drain<'_> {
 
     fn evict(&mut self, mut pod: wire::Pod) {
         let metadata = &pod.metadata;
-        let has_ended = pod.status.phase.has_ended();
-        let mut owners = metadata.owner_references.iter();
-        let of_node = metadata
-            .annotations
-            .contains_key(evictd_pod::pod::CONFIG_MIRROR)
-            || owners.any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
-        if has_ended || of_node || metadata.deletion_timestamp.is_some() {
+        if pod.status.phase.has_ended() || metadata.deletion_timestamp.is_some() {
             return;
         }
-        if !metadata
-            .owner_references
-            .iter()
-            .any(|owner| owner.controller)
+        let annotations = &metadata.annotations;
+        let owned_by = |kind: &str| {
+            metadata
+                .owner_references
+                .iter()
+                .any(|owner| owner.kind == kind)
+        };
+        let mut owners = metadata.owner_references.iter();
+        let reason = if annotations.contains_key(evictd_pod::pod::CONFIG_MIRROR) || owned_by("Node")
         {
-            self.lost.push(format!("Pod {}", metadata.full_name()));
+            Some("the kubelet of its node runs it")
+        } else if owned_by("DaemonSet") {
+            Some("its DaemonSet runs it on this node only")
+        } else if !owners.any(|owner| owner.controller) {
+            Some("no controller creates it again elsewhere")
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            self.cannot_move
+                .insert(metadata.full_name(), reason.to_owned());
             return;
         }
         pod.spec.node_name.clear();
@@ -165,4 +207,47 @@ impl Drain<'_> {
         pod.status = wire::PodStatus::default().into();
         self.pending.push(Object::Pod(Box::new(pod.into())));
     }
+}
+
+/// The pods of drained nodes that budgets do not let go now. They are simulated as if the budgets allowed it later.
+fn blocked(objects: &[Object], without: &[String]) -> BTreeMap<String, String> {
+    let mut cluster = Cluster::new();
+    for object in objects {
+        match object {
+            Object::Node(node) if without.contains(&node.metadata.name) => {
+                cluster.add_node(node);
+            }
+            Object::Namespace(namespace) => cluster.add_namespace(namespace),
+            _ => {}
+        }
+    }
+    for object in objects {
+        if let Object::Pod(manifest) = object
+            && without.contains(&manifest.pod.spec.node_name)
+        {
+            // An invalid pod is reported where it is scheduled.
+            let _ = cluster.add_pod(manifest.pod.clone());
+        }
+    }
+    let budgets = objects.iter().filter_map(|object| match object {
+        Object::PodDisruptionBudget(budget) => Budget::new(&mut cluster, budget).ok(),
+        _ => None,
+    });
+    let budgets: Vec<Budget> = budgets.collect();
+    let pods = || {
+        let pods = cluster.nodes().iter().flat_map(|node| &node.pods);
+        pods.filter(|pod| !pod.terminating)
+    };
+    let broken = pods().zip(breaking(&cluster, &budgets, pods()));
+    let reason = |pod: &Pod| {
+        let names = budgets_of(&cluster, &budgets, pod, Compat::V1_36);
+        format!(
+            "PodDisruptionBudget {} does not allow its eviction now",
+            names.join(", ")
+        )
+    };
+    let broken = broken.filter(|(_, breaks)| *breaks);
+    broken
+        .map(|(pod, _)| (cluster.full_name(pod), reason(pod)))
+        .collect()
 }

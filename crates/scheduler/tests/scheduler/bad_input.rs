@@ -188,7 +188,7 @@ fn unknown_kinds_are_ignored_with_one_warning() {
         json!({ "apiVersion": "longhorn.io/v1", "kind": "Node", "metadata": { "name": "one" } });
     assumed(
         &[secret.clone(), secret, other],
-        "objects of kinds that no plan needs are ignored: 1 Node of longhorn.io, 2 Secret",
+        "objects of kinds that no decision needs are ignored: 1 Node of longhorn.io, 2 Secret",
     );
 }
 
@@ -277,7 +277,7 @@ fn files_without_kubernetes_objects_are_refused() {
         ),
         (
             r#"{"kind":"Secret","metadata":{"name":"a"}}"#.to_owned(),
-            "holds no Node; needed is the output of `kubectl",
+            "holds no Node; needed is the output of `evictd-scheduler dump`; it holds 1 Secret",
         ),
         (
             "{\"kind\":\"List\",\n  items}".to_owned(),

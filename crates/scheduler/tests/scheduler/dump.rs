@@ -1,12 +1,12 @@
 //! The reader of dumps with large inputs and with pieces of chosen sizes.
 
-use evictd_scheduler::dump::{Loaded, Source, load};
+use evictd_scheduler::dump::{Loaded, Nominations, Source, load};
 use serde_json::{Value, json};
 use std::io::{self, Read};
 
 fn read(text: impl Read) -> Result<Loaded, String> {
     let name = "dump".to_owned();
-    load([Source { name, text }], None).map_err(|error| error.to_string())
+    load([Source { name, text }], None, Nominations::All).map_err(|error| error.to_string())
 }
 
 fn node(name: &str, notes: &str) -> Value {

@@ -95,15 +95,13 @@ fn obstacles_are_shown_with_amounts_and_with_the_events_that_wake_the_pod() {
 }
 
 #[test]
-fn an_unknown_profile_is_reported_with_the_known_ones() {
+fn a_pod_of_another_scheduler_is_not_tried() {
     let mut other = pod("1");
     other["spec"]["schedulerName"] = json!("other");
-    let output = explain(&[node("one", "2")], &other, &[]);
-    let error = program::refusal(&output, 2);
-    assert!(
-        error.contains("no profile is named \"other\"; there is default-scheduler"),
-        "{error}"
-    );
+    let output = explain(&[node("one", "2")], &other, &["-o", "json"]);
+    let reason = answer(&output)["notTried"].clone();
+    let known = "no profile is named \"other\"; there is default-scheduler";
+    assert!(reason.as_str().unwrap().contains(known), "{reason}");
 }
 
 #[test]

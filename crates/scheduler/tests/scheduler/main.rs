@@ -1,10 +1,12 @@
 //! `evictd-scheduler` as a user starts it, and its reader of dumps.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod agreement;
 mod bad_input;
 mod cluster;
 mod configuration;
 mod dump;
+mod dump_command;
 mod explain;
 mod extender;
 mod live;

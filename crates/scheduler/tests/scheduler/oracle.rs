@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The input of a case as a dump of kubectl.
-fn dump(input: &Value) -> String {
+/// The objects of a case, with their kinds.
+pub(crate) fn objects(input: &Value) -> Vec<Value> {
     let groups = [
         ("nodes", "v1", "Node"),
         ("namespaces", "v1", "Namespace"),
@@ -24,7 +24,7 @@ fn dump(input: &Value) -> String {
             items.push(object);
         }
     }
-    cluster::list(&items)
+    items
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -99,7 +99,11 @@ fn plans_equal_those_of_kube_scheduler() {
         let path = entry.unwrap().path();
         let case: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         let input = &case["input"];
-        let output = plan(dump(input), &input["preemptor"], &["-o", "json"]);
+        let output = plan(
+            cluster::list(&objects(input)),
+            &input["preemptor"],
+            &["-o", "json"],
+        );
         let differences = differences(&case["expected"], &answer(&output));
         if !differences.is_empty() {
             wrong.push(format!(

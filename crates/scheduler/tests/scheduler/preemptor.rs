@@ -124,7 +124,7 @@ fn manifests_without_a_pod_are_refused() {
     let table = [
         (
             json!({ "kind": "Service", "metadata": { "name": "a" } }),
-            "is a Service without spec.template",
+            "holds 0 pods; exactly one is needed: a Pod, a list with one, or a workload",
         ),
         (
             json!({ "a": 1 }),

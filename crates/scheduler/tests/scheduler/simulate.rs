@@ -191,8 +191,12 @@ fn replicas_are_scheduled_onto_a_dump_and_unschedulable_ones_are_shown_with_the_
 fn the_pods_of_drained_nodes_are_rescheduled_except_those_of_daemon_sets() {
     let output = asked(&dump(), &["--without", "one", "-o", "json"]);
     assert_eq!(answer(&output)["placed"], json!({ "shop/there": "two" }));
-    let message = "pods without a controller are not created again elsewhere: Pod default/bare\n";
-    assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    let cannot_move = json!({
+        "default/agent": "its DaemonSet runs it on this node only",
+        "default/bare": "no controller creates it again elsewhere",
+        "default/mirror": "the kubelet of its node runs it",
+    });
+    assert_eq!(answer(&output)["cannotMove"], cannot_move);
     let output = asked(&dump(), &["--without", "nope"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--without nope: there is no such node"));
@@ -230,4 +234,122 @@ fn an_impossible_step_is_reported_and_the_others_are_run() {
     let output = simulate(&timeline, &["-o", "json"]);
     assert!(stderr(&output).contains("steps[0]: pod shop/web is not in flight"));
     assert_eq!(answer(&output)["steps"], json!([{}, { "popped": null }]));
+}
+
+#[test]
+fn a5_a_drain_says_which_pods_budgets_and_other_nodes_do_not_let_go() {
+    let owner = json!([{ "kind": "ReplicaSet", "name": "r", "controller": true }]);
+    let pod = |name: &str, cpu: &str| {
+        json!({ "kind": "Pod", "metadata": { "name": name, "labels": { "app": name }, "ownerReferences": owner },
+            "spec": { "nodeName": "one", "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] },
+            "status": { "phase": "Running" } })
+    };
+    let node = |name: &str, cpu: &str| json!({ "kind": "Node", "metadata": { "name": name }, "status": { "allocatable": { "cpu": cpu, "pods": "9" } } });
+    let budget = json!({ "kind": "PodDisruptionBudget", "metadata": { "name": "keep" },
+        "spec": { "selector": { "matchLabels": { "app": "kept" } } }, "status": { "disruptionsAllowed": 0 } });
+    let items = [
+        node("one", "8"),
+        node("two", "2"),
+        budget,
+        pod("kept", "1"),
+        pod("large", "4"),
+        pod("small", "1"),
+    ];
+    let dump = file(&json!({ "kind": "List", "items": items }));
+    let output = asked(&dump, &["--without", "one", "-o", "json"]);
+    let cannot_move = answer(&output)["cannotMove"].clone();
+    assert_eq!(
+        cannot_move["default/kept"],
+        "PodDisruptionBudget default/keep does not allow its eviction now"
+    );
+    let large = cannot_move["default/large"].as_str().unwrap();
+    assert!(
+        large.starts_with("it fits on no other node: 0/1 nodes are available: 1 Insufficient cpu."),
+        "{large}"
+    );
+    assert_eq!(cannot_move["default/small"], json!(null));
+    let page = String::from_utf8(asked(&dump, &["--without", "one"]).stdout).unwrap();
+    assert!(page.contains("CANNOT MOVE"), "{page}");
+}
+
+#[test]
+fn a5_a_victim_that_ends_already_is_awaited_and_not_evicted_again() {
+    let victim = json!({ "kind": "Pod", "metadata": { "name": "ending", "deletionTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": { "nodeName": "one", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2" } } }] },
+        "status": { "phase": "Running" } });
+    let vip = json!({ "kind": "Pod", "metadata": { "name": "vip" },
+        "spec": { "priority": 10, "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2" } } }] } });
+    let node = json!({ "kind": "Node", "metadata": { "name": "one" }, "status": { "allocatable": { "cpu": "2", "pods": "9" } } });
+    let dump = file(&json!({ "kind": "List", "items": [node, victim, vip] }));
+    let page = String::from_utf8(asked(&dump, &[]).stdout).unwrap();
+    assert!(
+        page.starts_with("1 pod was scheduled, 0 are unschedulable."),
+        "{page}"
+    );
+    assert!(page.contains("it ends already, which is awaited"), "{page}");
+}
+
+#[test]
+fn a5_extenders_and_pods_of_other_schedulers_are_named() {
+    let node = json!({ "kind": "Node", "metadata": { "name": "one" }, "status": { "allocatable": { "cpu": "2", "pods": "9" } } });
+    let other = json!({ "kind": "Pod", "metadata": { "name": "other" }, "spec": { "schedulerName": "volcano", "containers": [{ "name": "c" }] } });
+    let config = file(
+        &json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "extenders": [{ "urlPrefix": "http://gpu.example/scheduler", "filterVerb": "filter" }] }),
+    );
+    let config = config.path().to_str().unwrap();
+    let dump = file(&json!({ "kind": "List", "items": [node, other] }));
+    let output = asked(&dump, &["--config", config, "-o", "json"]);
+    let reason = answer(&output)["notTried"]["default/other"].clone();
+    assert!(
+        reason
+            .as_str()
+            .unwrap()
+            .contains("no profile is named \"volcano\""),
+        "{reason}"
+    );
+    let said = "the extender http://gpu.example/scheduler of --config is not asked";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+}
+
+#[test]
+fn a4_devices_that_no_pod_can_use_where_they_are_are_given_back() {
+    let class = json!({ "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": { "name": "gpu", "uid": "g" }, "spec": {} });
+    let slice = |node: &str| {
+        json!({ "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": { "name": node, "uid": node }, "spec": {
+            "driver": "gpu.example", "nodeName": node, "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
+            "devices": [{ "name": "gpu-0" }] } })
+    };
+    let claim = json!({ "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": { "name": "c", "namespace": "default", "uid": "c" },
+        "spec": { "devices": { "requests": [{ "name": "g", "exactly": { "deviceClassName": "gpu" } }] } },
+        "status": { "allocation": { "devices": { "results": [{ "request": "g", "driver": "gpu.example", "pool": "one", "device": "gpu-0" }] },
+            "nodeSelector": { "nodeSelectorTerms": [{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["one"] }] }] } } } });
+    let node = |name: &str| json!({ "kind": "Node", "metadata": { "name": name }, "status": { "allocatable": { "cpu": "2", "pods": "9" } } });
+    let mut cordoned = node("one");
+    cordoned["spec"] = json!({ "unschedulable": true });
+    let pod = json!({ "kind": "Pod", "metadata": { "name": "web", "namespace": "default" }, "spec": { "containers": [{ "name": "c" }],
+        "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } });
+    let items = [
+        cordoned,
+        node("two"),
+        class,
+        slice("one"),
+        slice("two"),
+        claim,
+        pod,
+    ];
+    let result = answer(&asked(
+        &file(&json!({ "kind": "List", "items": items })),
+        &["-o", "json"],
+    ));
+    let first = result["attempts"][0]["message"].as_str().unwrap();
+    assert!(
+        first.contains("deallocation of ResourceClaim completed"),
+        "{first}"
+    );
+    assert_eq!(
+        result["placed"],
+        json!({ "default/web": "two" }),
+        "{result}"
+    );
 }

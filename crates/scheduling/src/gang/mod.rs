@@ -8,6 +8,7 @@
 //! placed if all its pods wait in Permit. There an error in Permit or `PreBind` concerns one pod and not its gang (S5-096).
 
 mod members;
+mod pod_groups;
 mod preemption;
 mod trial;
 
@@ -18,6 +19,7 @@ use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::{Cluster, NodeId, Pod, Statement};
 use evictd_pod::wire;
 pub(crate) use members::{AtomicGroups, Groups, group_of};
+pub use pod_groups::{GangPlacement, PodGroups};
 pub(crate) use preemption::{Preemption, Preemptor, preempt};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -169,4 +171,42 @@ pub enum GroupOutcome {
     Unschedulable(String),
     /// All its pods are evicted for another group.
     Preempted,
+}
+
+/// The message for all pods of a rejected gang, and the plugins that rejected some of them.
+#[derive(Clone, Default)]
+pub(crate) struct GangFitError {
+    pub(crate) message: String,
+    pub(crate) plugins: BTreeSet<String>,
+}
+
+/// Why a gang could not be placed: why the first of its pods did not fit, and how many of the `missing` ones did.
+pub(crate) fn fit_error(
+    name: &str,
+    missing: usize,
+    members: &[Member],
+    nodes: usize,
+) -> GangFitError {
+    let (mut first, mut plugins, mut fit) = (None, BTreeSet::new(), 0);
+    for member in members {
+        match &member.outcome {
+            MemberOutcome::Fits(_) => fit += 1,
+            MemberOutcome::FitsNowhere(error) => {
+                first.get_or_insert(error.message.clone());
+                plugins.extend(error.plugins.iter().cloned());
+            }
+            MemberOutcome::Rejected(rejection) => {
+                first.get_or_insert(rejection.message());
+                plugins.insert(rejection.plugin.clone());
+            }
+            MemberOutcome::NotTried | MemberOutcome::Error(_) | MemberOutcome::Invalid(_) => {}
+        }
+    }
+    let first = first.unwrap_or_else(|| format!("0/{nodes} nodes are available."));
+    GangFitError {
+        message: format!(
+            "{first} pod group {name:?}: of the {missing} pods that it needs at once {fit} fit."
+        ),
+        plugins,
+    }
 }

@@ -88,7 +88,7 @@ impl Rejected {
     /// A plugin rejected the pod on the chosen node.
     pub(super) fn on_chosen_node(rejection: PluginRejection) -> Self {
         Self {
-            message: format!("0/1 nodes are available: 1 {}.", rejection.reason),
+            message: rejection.message(),
             plugins: BTreeSet::from([rejection.plugin]),
             clears_nomination: true,
             ..Self::default()

@@ -8,8 +8,8 @@ use super::scheduling_cycle::UNANSWERED;
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::extenders::ExtenderRequest;
 use crate::gang::{
-    ExtenderResponses, FitError, GroupOutcome, Member, MemberOutcome, Preemption, Preemptor, Trial,
-    preempt,
+    ExtenderResponses, FitError, GangFitError, GroupOutcome, Member, MemberOutcome, Preemption,
+    Preemptor, Trial, fit_error, preempt,
 };
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
@@ -19,19 +19,11 @@ use evictd_placement::{Cluster, Domain, Domains, INTERRUPTED, NodeId, Statement}
 use evictd_preemption::{Action, Ineligible};
 use hashbrown::HashSet;
 use jiff::Timestamp;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most rounds of requests to extenders in one attempt. A further round asks about nodes that only the last responses made
 /// feasible.
 const MAX_ROUNDS: u32 = 64;
-
-/// The message for all pods of a rejected gang, and the plugins that rejected some of them.
-#[derive(Clone, Default)]
-struct GangFitError {
-    message: String,
-    plugins: BTreeSet<String>,
-}
 
 /// The nominated node of a member, with its victims.
 #[derive(Debug, Default)]
@@ -136,7 +128,12 @@ impl Scheduler {
         mut members: Vec<Member>,
         domains: &[Domain<'_>],
     ) {
-        let mut error = fit_error(&gang, &members, self.state.cluster().nodes().len());
+        let mut error = fit_error(
+            &gang.name,
+            gang.missing,
+            &members,
+            self.state.cluster().nodes().len(),
+        );
         let is_rejected = |member: &Member| matches!(member.outcome, MemberOutcome::Rejected(_));
         if members.iter().any(is_rejected) {
             // No eviction changes the answer of a plugin about a node.
@@ -538,33 +535,5 @@ fn take_claim(outcome: &mut MemberOutcome) -> Option<ClaimRef> {
     match outcome {
         MemberOutcome::FitsNowhere(error) => error.deallocates.take(),
         _ => None,
-    }
-}
-
-/// Why a gang could not be placed: why the first of its pods did not fit, and how many did.
-fn fit_error(gang: &Gang, members: &[Member], nodes: usize) -> GangFitError {
-    let (mut first, mut plugins, mut fit) = (None, BTreeSet::new(), 0);
-    for member in members {
-        match &member.outcome {
-            MemberOutcome::Fits(_) => fit += 1,
-            MemberOutcome::FitsNowhere(error) => {
-                first.get_or_insert(error.message.clone());
-                plugins.extend(error.plugins.iter().cloned());
-            }
-            MemberOutcome::Rejected(rejection) => {
-                let rejected = Rejected::on_chosen_node(rejection.clone());
-                first.get_or_insert(rejected.message);
-                plugins.extend(rejected.plugins);
-            }
-            MemberOutcome::NotTried | MemberOutcome::Error(_) | MemberOutcome::Invalid(_) => {}
-        }
-    }
-    let first = first.unwrap_or_else(|| format!("0/{nodes} nodes are available."));
-    let (name, missing) = (&gang.name, gang.missing);
-    GangFitError {
-        message: format!(
-            "{first} pod group {name:?}: of the {missing} pods that it needs at once {fit} fit."
-        ),
-        plugins,
     }
 }

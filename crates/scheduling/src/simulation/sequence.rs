@@ -5,6 +5,7 @@ use super::created::created;
 use crate::change::{Change, Delta};
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::framework::Framework;
+use crate::not_tried::NotTried;
 use crate::queue::{Pool, Settings};
 use crate::scheduler::{Attempt, Event, Outcome as Ended, Scheduler};
 use evictd_manifests::{Admission, Kind, Object};
@@ -106,12 +107,18 @@ pub struct SequenceOutcome {
     /// The gated pods, with the reasons, which the answer leaves out.
     #[serde(serialize_with = "names")]
     pub gated: BTreeMap<String, String>,
+    /// The other pods that are not tried, with the reasons.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_tried: BTreeMap<String, String>,
     /// The pods that were preempted, in order.
     #[serde(skip)]
     pub preempted: Vec<PreemptedPod>,
     /// Errors of objects that were left out.
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// The URLs of the extenders, which a simulation does not ask.
+    #[serde(skip)]
+    pub extenders: Vec<String>,
     /// The usage of the nodes at the end.
     #[serde(skip)]
     pub nodes: Vec<NodeUse>,
@@ -147,6 +154,8 @@ pub struct PreemptedPod {
     pub budgets: Vec<String>,
     /// Whether its eviction violates one of them.
     pub violates: bool,
+    /// Whether it is being deleted already. Then its end is awaited, and nothing is evicted.
+    pub terminates: bool,
 }
 
 /// One attempt.
@@ -221,8 +230,21 @@ pub fn run_sequence(
     let mut run = Run {
         scheduler: scheduler.map_err(|error| vec![invalid("config".to_owned(), error)])?,
         now: sequence.now,
+        profiles: config
+            .profiles
+            .iter()
+            .map(|profile| profile.scheduler_name.clone())
+            .collect(),
         pods: BTreeMap::new(),
-        outcome: SequenceOutcome::default(),
+        claims: BTreeMap::new(),
+        outcome: SequenceOutcome {
+            extenders: config
+                .extenders
+                .iter()
+                .map(|extender| extender.url_prefix.clone())
+                .collect(),
+            ..SequenceOutcome::default()
+        },
     };
     for event in sequence.objects.iter().filter_map(created) {
         run.report(&event);
@@ -251,8 +273,12 @@ fn object_of(value: &Value) -> Result<Option<Object>, String> {
 struct Run {
     scheduler: Scheduler,
     now: Timestamp,
+    /// The names of the profiles.
+    profiles: Vec<String>,
     /// The existing pods.
     pods: BTreeMap<String, Arc<wire::Pod>>,
+    /// The existing claims of devices.
+    claims: BTreeMap<String, Arc<wire::ResourceClaim>>,
     outcome: SequenceOutcome,
 }
 
@@ -269,6 +295,13 @@ impl Run {
     fn report(&mut self, event: &Event) {
         if let Event::Change(Change::Pod(Delta { new: Some(pod), .. })) = event {
             self.pods.insert(name(pod), Arc::clone(pod));
+        }
+        if let Event::Change(Change::ResourceClaim(Delta {
+            new: Some(claim), ..
+        })) = event
+        {
+            let name = claim.metadata.full_name();
+            self.claims.insert(name, Arc::clone(claim));
         }
         self.scheduler.on(self.now, event);
         self.outcome
@@ -304,6 +337,7 @@ impl Run {
         let keys = queue.pods_in(Pool::Gated);
         let pods = keys.iter().filter_map(|key| queue.pod(key));
         self.outcome.gated = pods.map(|pod| (name(pod), queue.gate(pod))).collect();
+        self.note_not_tried();
         let cluster = self.scheduler.cluster();
         let nodes = cluster
             .node_ids()
@@ -369,6 +403,9 @@ impl Run {
                 for pod in cleared {
                     self.nominate(&pod, "");
                 }
+                if let Some(claim) = rejected.deallocates {
+                    self.deallocate(&format!("{}/{}", claim.namespace, claim.name));
+                }
             }
             Ended::Error(message) => {
                 self.outcome.unschedulable.insert(named, message.clone());
@@ -384,6 +421,37 @@ impl Run {
         }
     }
 
+    /// Takes the devices of a claim back, which no pod uses where they are.
+    fn deallocate(&mut self, named: &str) {
+        let Some(old) = self.claims.get(named).map(Arc::clone) else {
+            return;
+        };
+        let mut new = (*old).clone();
+        new.status = wire::ResourceClaimState::default();
+        self.report(&Event::Change(Change::ResourceClaim(Delta {
+            old: Some(old),
+            new: Some(Arc::new(new)),
+        })));
+    }
+
+    /// Notes the pods without a node that the scheduler has left alone.
+    fn note_not_tried(&mut self) {
+        let outcome = &self.outcome;
+        let is_left = |name: &String, pod: &wire::Pod| {
+            pod.spec.node_name.is_empty()
+                && ![&outcome.placed, &outcome.unschedulable, &outcome.gated]
+                    .iter()
+                    .any(|known| known.contains_key(name))
+        };
+        let left = self.pods.iter().filter(|(name, pod)| is_left(name, pod));
+        let reasons = left.filter_map(|(name, pod)| {
+            let profiles = self.profiles.iter().map(String::as_str);
+            let reason = NotTried::of_profiles(pod, profiles).or_else(|| NotTried::of(pod))?;
+            Some((name.clone(), reason.to_string()))
+        });
+        self.outcome.not_tried = reasons.collect();
+    }
+
     /// Notes which pods give way to another one, and at the cost of which budgets.
     fn note_preempted(&mut self, preemptor: &str, victims: &[String]) {
         let cluster = self.scheduler.cluster();
@@ -397,13 +465,19 @@ impl Run {
         let budgets = self.scheduler.budgets();
         let violations = breaking(cluster, budgets, pods.iter().map(|(_, pod)| *pod));
         let noted = pods.iter().zip(violations).map(|((node, pod), violates)| {
-            let budgets = budgets_of(cluster, budgets, pod, Compat::V1_36);
+            // A pod that ends already is not evicted again.
+            let budgets = if pod.terminating {
+                Vec::new()
+            } else {
+                budgets_of(cluster, budgets, pod, Compat::V1_36)
+            };
             PreemptedPod {
                 pod: cluster.full_name(pod),
                 node: node.clone(),
                 preemptor: preemptor.to_owned(),
                 budgets: budgets.into_iter().map(str::to_owned).collect(),
-                violates,
+                violates: violates && !pod.terminating,
+                terminates: pod.terminating,
             }
         });
         let noted: Vec<_> = noted.collect();

@@ -1,0 +1,194 @@
+//! The input of one attempt for one pod, which `explain` and `plan` share.
+
+use crate::dump::Loaded;
+use evictd_document::Assumptions;
+use evictd_placement::{Checks, Cluster, InvalidObject, Pod};
+use evictd_pod::wire;
+use evictd_preemption::Budget;
+use evictd_scheduling::config::Configuration;
+use evictd_scheduling::{
+    CustomPlugin, Filtered, Framework, GangPlacement, NotTried, PodGroups, Verdict,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The input of an attempt.
+pub(crate) struct Case {
+    pub(crate) cluster: Cluster,
+    pub(crate) budgets: Vec<Budget>,
+    pub(crate) pod: Pod,
+    /// The pod in its wire format, which suggestions change.
+    pub(crate) wire: wire::Pod,
+    pub(crate) framework: Framework,
+    /// Why the pod is not tried.
+    pub(crate) not_tried: Option<NotTried>,
+    groups: PodGroups,
+    assumptions: Assumptions,
+}
+
+/// The warning about an extender of a configuration.
+pub(crate) fn not_asked(url: &str) -> String {
+    format!(
+        "the extender {url} of --config is not asked, so that it counts as if it accepted every node"
+    )
+}
+
+/// Why the pod cannot be tried.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CaseError {
+    #[error("{pod}: {mistake}")]
+    Pod { pod: String, mistake: InvalidObject },
+    #[error("--config: {0}")]
+    Plugin(String),
+    #[error("--config: holds no profile")]
+    NoProfile,
+}
+
+impl Case {
+    pub(crate) fn new(
+        loaded: Loaded,
+        pod: wire::Pod,
+        config: &Configuration,
+        plugins: &[CustomPlugin],
+    ) -> Result<Self, CaseError> {
+        let Loaded {
+            mut cluster,
+            budgets,
+            mut objects,
+            mut groups,
+            ..
+        } = loaded;
+        for extender in &config.extenders {
+            objects.assumptions.note(not_asked(&extender.url_prefix));
+        }
+        let names = || {
+            config
+                .profiles
+                .iter()
+                .map(|profile| &*profile.scheduler_name)
+        };
+        groups.add_pod(&pod);
+        groups.keep_pods_of(|pod| NotTried::of_profiles(pod, names()).is_none());
+        let other_scheduler = NotTried::of_profiles(&pod, names());
+        let not_tried = other_scheduler
+            .or_else(|| NotTried::of(&pod))
+            .or_else(|| groups.waits_for(&pod));
+        let profile = config.profile(pod.spec.scheduler_name_or_default());
+        let profile = profile.or(config.profiles.first());
+        let profile = profile.ok_or(CaseError::NoProfile)?;
+        let framework =
+            Framework::new(&mut cluster, profile, plugins).map_err(CaseError::Plugin)?;
+        let name = pod.metadata.full_name();
+        // Compiling consumes the pod.
+        let wire = pod.clone();
+        let pod = cluster.pod(pod);
+        let pod = pod.map_err(|mistake| CaseError::Pod { pod: name, mistake })?;
+        Ok(Self {
+            cluster,
+            budgets,
+            pod,
+            wire,
+            framework,
+            not_tried,
+            groups,
+            assumptions: objects.assumptions,
+        })
+    }
+
+    /// Places the pod's gang as a whole, and takes it back. `None` if the pod is in no gang.
+    pub(crate) fn place_gang(&mut self) -> Option<GangPlacement> {
+        self.groups
+            .place(&mut self.cluster, &self.framework, &self.wire)
+    }
+
+    pub(crate) fn filter(&self) -> Filtered {
+        self.framework.filter(&self.cluster, &self.pod)
+    }
+
+    /// Objects that are missing in the input, with the checks that need them.
+    pub(crate) fn unchecked(&self) -> Vec<String> {
+        Checks::new(&self.cluster, &self.pod).unchecked()
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.assumptions.lines()
+    }
+
+    /// The rejection of each node that was tried and is not feasible.
+    pub(crate) fn statuses(&self, filtered: &Filtered) -> BTreeMap<String, Status> {
+        let (cluster, pod) = (&self.cluster, &self.pod);
+        let verdicts = cluster.node_ids().zip(&filtered.verdicts);
+        let verdicts = verdicts.filter(|(_, verdict)| **verdict != Verdict::NotTried);
+        let statuses = verdicts.filter_map(|(id, verdict)| {
+            let code = filtered.code(*verdict)?;
+            let plugin = match verdict {
+                Verdict::Rejected(index, _) => Some(self.framework.filters[*index].name()),
+                _ => filtered.pre_filter_rejection().map(|(plugin, _)| plugin),
+            };
+            let status = Status {
+                code: code.as_str(),
+                reasons: filtered.reasons(cluster, pod, *verdict),
+                plugin: plugin.map(str::to_owned),
+            };
+            Some((cluster.node_name(id).to_owned(), status))
+        });
+        statuses.collect()
+    }
+}
+
+/// The rejection of a node.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    pub(crate) code: &'static str,
+    pub(crate) reasons: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plugin: Option<String>,
+}
+
+/// The gang of the pod, which is placed all at once or not at all.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Gang {
+    /// `namespace/name` of its PodGroup.
+    pub(crate) pod_group: String,
+    /// How many more of its pods must be placed at once.
+    pub(crate) needed: usize,
+    /// How many of its pods wait.
+    pub(crate) waiting: usize,
+    /// The nodes of the pods that fit together, by `namespace/name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) placed: BTreeMap<String, String>,
+    /// Why too few fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+}
+
+impl Gang {
+    pub(crate) fn of(placement: GangPlacement) -> Self {
+        let GangPlacement {
+            group,
+            needed,
+            waiting,
+            nodes,
+            message,
+        } = placement;
+        Self {
+            pod_group: group,
+            needed,
+            waiting,
+            placed: nodes,
+            message,
+        }
+    }
+
+    /// The state of the gang in a clause.
+    pub(crate) fn state(&self) -> String {
+        let (group, needed, fit) = (&self.pod_group, self.needed, self.placed.len());
+        match &self.message {
+            None => format!(
+                "with its PodGroup {group}: {fit} of its pods fit at once, and it needs {needed}"
+            ),
+            Some(message) => format!("its PodGroup {group} is not placed: {message}"),
+        }
+    }
+}

@@ -1,0 +1,592 @@
+//! `explain`, `plan` and `simulate` never contradict each other about the same files.
+
+use crate::scheduler;
+use evictd_testkit::program::{self, answer};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::{NamedTempFile, TempDir};
+
+/// The answers of the commands about one pod.
+struct Answers {
+    pod: String,
+    explained: Value,
+    /// Only about kube-scheduler's default profile.
+    planned: Option<Value>,
+    simulated: Value,
+}
+
+/// Asks each command about the files of a cluster and a pod.
+fn ask(clusters: &[PathBuf], pod: &Value, config: Option<&Value>) -> Answers {
+    let file = |value: &Value| {
+        let file = NamedTempFile::new().unwrap();
+        fs::write(file.path(), value.to_string()).unwrap();
+        file
+    };
+    let (pod_file, config_file) = (file(pod), config.map(file));
+    let asked = |command: &str, flag: &str| {
+        let mut program = scheduler();
+        program.args([command, "-o", "json"]);
+        for cluster in clusters {
+            program.arg("--cluster").arg(cluster);
+        }
+        program.arg(flag).arg(pod_file.path());
+        if let Some(config) = config_file.as_ref().filter(|_| command != "plan") {
+            program.arg("--config").arg(config.path());
+        }
+        answer(&program::run(&mut program, ""))
+    };
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or("default");
+    let name = pod["metadata"]["name"].as_str().unwrap();
+    Answers {
+        pod: format!("{namespace}/{name}"),
+        explained: asked("explain", "--pod"),
+        planned: config.is_none().then(|| asked("plan", "--pod")),
+        simulated: asked("simulate", "--pods"),
+    }
+}
+
+fn names(list: &Value) -> BTreeSet<String> {
+    let list = list.as_array().into_iter().flatten();
+    list.map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+/// What an attempt and a plan say of nodes that a pod excludes by name.
+const LEFT_OUT: [&str; 2] = [
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+    "node(s) didn't match Pod's node affinity/selector",
+];
+
+/// The code and the reasons of each rejected node.
+fn statuses(of: &Value) -> BTreeMap<String, (String, BTreeSet<String>)> {
+    let nodes = of["filterStatus"].as_object().into_iter().flatten();
+    let status = |(node, status): (&String, &Value)| {
+        let code = status["code"].as_str().unwrap().to_owned();
+        let mut reasons = names(&status["reasons"]);
+        // The recorded plans have the reason of the filter on nodes that a PreFilter plugin leaves out.
+        reasons.retain(|reason| !LEFT_OUT.iter().any(|left_out| reason.starts_with(left_out)));
+        (node.clone(), (code, reasons))
+    };
+    nodes.map(status).collect()
+}
+
+impl Answers {
+    /// What two of the answers say differently.
+    fn contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut same = |what: &str, one: Value, other: Value| {
+            if one != other {
+                found.push(format!("{what}: {one} and {other}"));
+            }
+        };
+        let Self {
+            pod,
+            explained,
+            planned,
+            simulated,
+        } = self;
+        let placed = &simulated["placed"][pod];
+        if let Some(reason) = explained.get("notTried") {
+            same(
+                "placed of a pod that is not tried",
+                json!(null),
+                placed.clone(),
+            );
+            if let Some(planned) = planned {
+                same(
+                    "reason",
+                    reason.clone(),
+                    planned["ineligibleReason"].clone(),
+                );
+                same(
+                    "fits",
+                    json!(false),
+                    planned["fitsWithoutPreemption"].clone(),
+                );
+            }
+            return found;
+        }
+        let feasible = names(&explained["feasible"]);
+        if let Some(planned) = planned {
+            let fits = !feasible.is_empty();
+            same(
+                "fits",
+                json!(fits),
+                planned["fitsWithoutPreemption"].clone(),
+            );
+            same(
+                "status",
+                json!(statuses(explained)),
+                json!(statuses(planned)),
+            );
+            let node = planned["chosen"]["node"].clone();
+            same("nominated", explained["nominated"].clone(), node.clone());
+            let victims = names(&planned["chosen"]["victims"]);
+            same(
+                "victims",
+                json!(names(&explained["victims"])),
+                json!(victims),
+            );
+            if !fits && node.is_null() {
+                same(
+                    "message",
+                    explained["message"].clone(),
+                    planned["message"].clone(),
+                );
+            }
+        }
+        let attempts = simulated["attempts"].as_array().unwrap();
+        let attempt = attempts.iter().find(|attempt| attempt["pod"] == **pod);
+        let attempt = attempt.cloned().unwrap_or_default();
+        same(
+            "chosen",
+            explained["chosen"].clone(),
+            attempt["chosen"].clone(),
+        );
+        if feasible.is_empty() {
+            let message = match &explained["message"] {
+                Value::Null => &explained["fitError"],
+                message => message,
+            };
+            same(
+                "attempt's message",
+                message.clone(),
+                attempt["message"].clone(),
+            );
+            same(
+                "attempt's node",
+                explained["nominated"].clone(),
+                attempt["nominated"].clone(),
+            );
+            let victims = json!(names(&attempt["victims"]));
+            same(
+                "attempt's victims",
+                json!(names(&explained["victims"])),
+                victims,
+            );
+        } else {
+            same(
+                "feasible nodes",
+                json!(feasible.len()),
+                attempt["feasibleCount"].clone(),
+            );
+            let top = json!(names(&attempt["top"]));
+            same("best nodes", json!(names(&explained["top"])), top);
+            same("placed", explained["chosen"].clone(), placed.clone());
+        }
+        found
+    }
+}
+
+/// Takes out nominations, about which the commands answer differently (INTERFACES), and the other pending pods, which the
+/// simulation would schedule first.
+fn prepare(objects: &[Value]) -> Vec<Value> {
+    let is_pending = |object: &Value| {
+        let node = object["spec"]["nodeName"].as_str().unwrap_or_default();
+        object["kind"] == "Pod" && node.is_empty()
+    };
+    let others = objects.iter().filter(|object| !is_pending(object));
+    others.cloned().map(without_nomination).collect()
+}
+
+fn without_nomination(mut pod: Value) -> Value {
+    if let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) {
+        status.remove("nominatedNodeName");
+    }
+    pod
+}
+
+/// The cases of a folder of recorded answers, with the cluster, the pod and the configuration of each.
+fn oracle(folder: &str) -> Vec<(String, Vec<Value>, Value, Option<Value>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut cases = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let case: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let input = &case["input"];
+        let objects = match input["objects"].as_array() {
+            Some(objects) => objects.clone(),
+            None => crate::oracle::objects(input),
+        };
+        let pod = input.get("pod").unwrap_or(&input["preemptor"]);
+        let config = input.get("config").cloned();
+        cases.push((path.display().to_string(), objects, pod.clone(), config));
+    }
+    cases
+}
+
+fn written(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn list(items: &[Value]) -> String {
+    json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
+}
+
+#[test]
+fn a4_the_commands_agree_about_every_cluster_of_the_oracles() {
+    let folder = TempDir::new().unwrap();
+    let mut wrong = Vec::new();
+    let schedule = oracle("../scheduling/tests/oracle/schedule");
+    let preemption = oracle("../preemption/tests/oracle");
+    let cases: Vec<_> = schedule.into_iter().chain(preemption).collect();
+    assert!(cases.len() >= 115, "only {} cases found", cases.len());
+    for (name, objects, pod, config) in cases {
+        let cluster = written(&folder, "cluster.json", &list(&prepare(&objects)));
+        let pod = without_nomination(pod);
+        let found = ask(&[cluster], &pod, config.as_ref()).contradictions();
+        if !found.is_empty() {
+            wrong.push(format!("{name}:\n  {}", found.join("\n  ")));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// Changes of a pod after which a scheduler does not try it, or tries it with others.
+fn states() -> Vec<(&'static str, Value, Value)> {
+    let group = json!({ "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+        "metadata": { "name": "g", "namespace": "default", "uid": "g" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": 1 } } } });
+    let mut large = group.clone();
+    large["spec"]["schedulingPolicy"]["gang"]["minCount"] = json!(3);
+    let member = json!({ "spec": { "schedulingGroup": { "podGroupName": "g" } } });
+    vec![
+        (
+            "gated",
+            json!({ "spec": { "schedulingGates": [{ "name": "quota" }] } }),
+            json!(null),
+        ),
+        (
+            "deleted",
+            json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }),
+            json!(null),
+        ),
+        (
+            "failed",
+            json!({ "status": { "phase": "Failed" } }),
+            json!(null),
+        ),
+        (
+            "of another scheduler",
+            json!({ "spec": { "schedulerName": "volcano" } }),
+            json!(null),
+        ),
+        ("of no group", member.clone(), json!(null)),
+        ("of a group that is incomplete", member.clone(), large),
+        ("of a complete group", member, group),
+    ]
+}
+
+fn merge(into: &mut Value, change: &Value) {
+    match (into, change) {
+        (Value::Object(into), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(into.entry(key.clone()).or_insert(json!({})), value);
+            }
+        }
+        (into, change) => *into = change.clone(),
+    }
+}
+
+#[test]
+fn a4_the_commands_agree_about_pods_in_every_state() {
+    let folder = TempDir::new().unwrap();
+    let cases = oracle("../scheduling/tests/oracle/schedule");
+    let mut wrong = Vec::new();
+    let mut not_tried = 0;
+    for (name, objects, pod, config) in cases.into_iter().take(6) {
+        for (state, change, group) in states() {
+            let mut objects = prepare(&objects);
+            objects.extend(Some(group).filter(|group| !group.is_null()));
+            let cluster = written(&folder, "cluster.json", &list(&objects));
+            let mut pod = without_nomination(pod.clone());
+            pod["metadata"]["namespace"] = json!("default");
+            merge(&mut pod, &change);
+            let answers = ask(&[cluster], &pod, config.as_ref());
+            not_tried += usize::from(answers.explained.get("notTried").is_some());
+            let found = answers.contradictions();
+            // A group preempts as a whole, which only the simulation tries.
+            let is_alone = answers.explained.get("gang").is_none();
+            if !found.is_empty() && (is_alone || !names(&answers.explained["feasible"]).is_empty())
+            {
+                wrong.push(format!("{name}, {state}:\n  {}", found.join("\n  ")));
+            }
+        }
+    }
+    assert_eq!(not_tried, 36);
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// A small cluster with storage and devices, as an API server has stored it.
+fn objects() -> Vec<Value> {
+    let node = |name: &str, zone: &str| {
+        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "uid": name,
+            "labels": { "kubernetes.io/hostname": name, "zone": zone },
+            "managedFields": [{ "manager": "kubelet", "operation": "Update", "fieldsV1": { "f:status": { "f:items": {} } } }] },
+            "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } } })
+    };
+    let running = |name: &str, node: &str, cpu: &str| {
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "shop", "uid": name, "labels": { "app": name } },
+            "spec": { "nodeName": node, "priority": 0, "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] },
+            "status": { "phase": "Running", "startTime": "2026-01-01T00:00:00Z" } })
+    };
+    vec![
+        node("n1", "a"),
+        node("n2", "b"),
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop", "uid": "shop" } }),
+        running("hog", "n1", "3"),
+        running("pig", "n2", "2"),
+        json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "keep", "namespace": "shop", "uid": "k" },
+            "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "hog" } } }, "status": { "disruptionsAllowed": 0 } }),
+        json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "vip", "uid": "v" }, "value": 1000 }),
+        json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "data", "namespace": "shop", "uid": "d" },
+            "spec": { "volumeName": "pv", "storageClassName": "std", "accessModes": ["ReadWriteOnce"] }, "status": { "phase": "Bound" } }),
+        json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "pv", "uid": "pv" },
+            "spec": { "claimRef": { "namespace": "shop", "name": "data", "uid": "d" }, "capacity": { "storage": "1Gi" },
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "std", "nodeAffinity": { "required": { "nodeSelectorTerms": [
+                { "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["b"] }] }] } } }, "status": { "phase": "Bound" } }),
+        json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "std", "uid": "std" }, "provisioner": "p" }),
+    ]
+}
+
+/// The questions: one of each outcome.
+fn questions() -> Vec<Value> {
+    let pod = |name: &str, spec: &Value| {
+        let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "shop" },
+            "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }] } });
+        merge(&mut pod, &json!({ "spec": spec }));
+        pod
+    };
+    let large = json!([{ "name": "c", "resources": { "requests": { "cpu": "3" } } }]);
+    let volume = |claim: &str| json!({ "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": claim } }] });
+    vec![
+        pod("fits", &json!({})),
+        pod("fits-nowhere", &json!({ "containers": large })),
+        pod(
+            "preempts",
+            &json!({ "containers": large, "priorityClassName": "vip" }),
+        ),
+        pod("bound", &volume("data")),
+        pod("lost", &volume("absent")),
+    ]
+}
+
+/// The same objects as users have them in files.
+fn shapes() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    let objects = objects();
+    let of = |kinds: &[&str]| -> Vec<Value> {
+        let some = objects
+            .iter()
+            .filter(|object| kinds.contains(&object["kind"].as_str().unwrap()));
+        some.cloned().collect()
+    };
+    // Items of a typed list have neither kind nor apiVersion.
+    let typed = |kind: &str, version: &str| {
+        let mut items = of(&[kind]);
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.remove("kind");
+            item.remove("apiVersion");
+        }
+        json!({ "kind": format!("{kind}List"), "apiVersion": version, "metadata": { "resourceVersion": "9" }, "items": items })
+    };
+    let kinds = [
+        ("Node", "v1"),
+        ("Namespace", "v1"),
+        ("Pod", "v1"),
+        ("PodDisruptionBudget", "policy/v1"),
+        ("PriorityClass", "scheduling.k8s.io/v1"),
+        ("PersistentVolumeClaim", "v1"),
+        ("PersistentVolume", "v1"),
+        ("StorageClass", "storage.k8s.io/v1"),
+    ];
+    let bundle = kinds.iter().zip(["1", "2", "3", "4", "5", "6", "7", "8"]);
+    let bundle = bundle.map(|((kind, version), file)| (file, typed(kind, version).to_string()));
+    let mut dump = String::new();
+    for (kind, version) in kinds {
+        dump += &format!("{:#}\n", typed(kind, version));
+        dump += "==== START logs for container c of pod shop/hog ====\n{\"level\": \"info\"\n==== not the end\n";
+        dump += "==== END logs for container c of pod shop/hog ====\n";
+    }
+    dump += &json!({ "kind": "EventList", "apiVersion": "v1", "items": [{ "reason": "Started" }] })
+        .to_string();
+    let export = json!({
+        "pods": typed("Pod", "v1")["items"], "nodes": typed("Node", "v1")["items"],
+        "pvs": typed("PersistentVolume", "v1")["items"], "pvcs": typed("PersistentVolumeClaim", "v1")["items"],
+        "storageClasses": typed("StorageClass", "v1")["items"], "priorityClasses": typed("PriorityClass", "v1")["items"],
+        "namespaces": typed("Namespace", "v1")["items"],
+        "schedulerConfig": { "kind": "KubeSchedulerConfiguration", "profiles": [] },
+    });
+    let budgets = list(&of(&["PodDisruptionBudget"]));
+    let yaml = |objects: &[Value]| -> String {
+        let documents = objects
+            .iter()
+            .map(|object| serde_saphyr::to_string(object).unwrap());
+        documents
+            .map(|text| format!("---\n# Source: chart/templates/x.yaml\n{text}\n"))
+            .collect()
+    };
+    let crds = [
+        json!({ "apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": { "name": "n1", "namespace": "longhorn-system" },
+            "spec": { "allowScheduling": true }, "status": { "conditions": "none" } }),
+        json!({ "apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": { "name": "s" }, "spec": { "selector": 7 } }),
+        json!({ "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "i" } }),
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" }, "data": { "items": "[]" } }),
+    ];
+    let mut old = objects.clone();
+    for object in &mut old {
+        let version = match object["kind"].as_str().unwrap() {
+            "PodDisruptionBudget" => "policy/v1beta1",
+            "PriorityClass" => "scheduling.k8s.io/v1beta1",
+            "StorageClass" => "storage.k8s.io/v1beta1",
+            _ => continue,
+        };
+        object["apiVersion"] = json!(version);
+    }
+    let inner = json!({ "apiVersion": "v1", "kind": "List", "items": of(&["Node", "Pod"]) });
+    let rest = of(&[
+        "Namespace",
+        "PodDisruptionBudget",
+        "PriorityClass",
+        "PersistentVolumeClaim",
+        "PersistentVolume",
+        "StorageClass",
+    ]);
+    let nested = json!({ "apiVersion": "v1", "kind": "List", "items": [inner, { "kind": "List", "items": rest }] });
+    vec![
+        ("a List", vec![("1", list(&objects))]),
+        ("an array", vec![("1", json!(objects).to_string())]),
+        ("a support bundle", bundle.collect()),
+        ("kubectl cluster-info dump", vec![("1", dump)]),
+        (
+            "an export of a simulator",
+            vec![("1", export.to_string()), ("2", budgets.clone())],
+        ),
+        (
+            "the same in YAML",
+            vec![
+                ("1.yaml", serde_saphyr::to_string(&export).unwrap()),
+                ("2", budgets),
+            ],
+        ),
+        ("several documents", vec![("1.yaml", yaml(&objects))]),
+        (
+            "a rendered chart beside",
+            vec![("1", list(&objects)), ("2.yaml", yaml(&crds))],
+        ),
+        (
+            "resources that share a kind's name",
+            vec![("1", list(&[&crds[..], &objects].concat()))],
+        ),
+        ("older versions", vec![("1", list(&old))]),
+        ("Lists in a List", vec![("1", nested.to_string())]),
+    ]
+}
+
+#[test]
+fn a1_a_cluster_has_the_same_answers_in_every_shape_of_a_dump() {
+    let mut expected: Vec<Value> = Vec::new();
+    for (shape, files) in shapes() {
+        let folder = TempDir::new().unwrap();
+        let files: Vec<PathBuf> = files
+            .iter()
+            .map(|(name, text)| written(&folder, name, text))
+            .collect();
+        let mut answers = Vec::new();
+        for pod in questions() {
+            let mut answer = ask(&files, &pod, None);
+            assert_eq!(
+                answer.contradictions(),
+                Vec::<String>::new(),
+                "{shape}: {}",
+                answer.pod
+            );
+            answer.explained["warnings"] = json!(null);
+            answers.push(answer.explained);
+        }
+        if expected.is_empty() {
+            let outcomes = answers
+                .iter()
+                .map(|answer| (answer["chosen"].clone(), answer["nominated"].clone()));
+            let outcomes: Vec<_> = outcomes.collect();
+            let none = || json!(null);
+            let wanted = [
+                (json!("n2"), none()),
+                (none(), none()),
+                (none(), json!("n2")),
+                (json!("n2"), none()),
+                (none(), none()),
+            ];
+            assert_eq!(outcomes, wanted);
+            expected = answers;
+        } else {
+            assert_eq!(json!(answers), json!(expected), "{shape}");
+        }
+    }
+}
+
+#[test]
+fn a1_devices_of_older_versions_are_read_as_those_of_today() {
+    let class = json!({ "apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClass", "metadata": { "name": "gpu", "uid": "g" }, "spec": {} });
+    let slice = |version: &str, device: Value| {
+        json!({ "apiVersion": version, "kind": "ResourceSlice", "metadata": { "name": "s", "uid": "s" }, "spec": { "driver": "gpu.example",
+            "nodeName": "n2", "pool": { "name": "n2", "generation": 1, "resourceSliceCount": 1 }, "devices": [device] } })
+    };
+    let claim = |version: &str, request: Value| {
+        json!({ "apiVersion": version, "kind": "ResourceClaim", "metadata": { "name": "c", "namespace": "shop", "uid": "c" },
+            "spec": { "devices": { "requests": [request] } } })
+    };
+    let fields = json!({ "deviceClassName": "gpu", "selectors": [{ "cel": { "expression": "device.attributes[\"gpu.example\"].model == \"large\"" } }] });
+    let attributes = json!({ "model": { "string": "large" } });
+    let mut old = fields.clone();
+    old["name"] = json!("g");
+    let shapes = [
+        [
+            slice(
+                "resource.k8s.io/v1",
+                json!({ "name": "gpu-0", "attributes": attributes }),
+            ),
+            claim(
+                "resource.k8s.io/v1",
+                json!({ "name": "g", "exactly": fields }),
+            ),
+        ],
+        [
+            slice(
+                "resource.k8s.io/v1beta1",
+                json!({ "name": "gpu-0", "basic": { "attributes": attributes } }),
+            ),
+            claim("resource.k8s.io/v1beta1", old),
+        ],
+    ];
+    let mut pod = questions()[0].clone();
+    merge(
+        &mut pod,
+        &json!({ "spec": { "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } }),
+    );
+    for shape in shapes {
+        let folder = TempDir::new().unwrap();
+        let cluster = [objects(), vec![class.clone()], shape.to_vec()].concat();
+        let cluster = written(&folder, "cluster.json", &list(&cluster));
+        let answers = ask(&[cluster], &pod, None);
+        assert_eq!(answers.contradictions(), Vec::<String>::new());
+        assert_eq!(
+            answers.explained["feasible"],
+            json!(["n2"]),
+            "{}",
+            answers.explained
+        );
+    }
+}
