@@ -45,7 +45,11 @@ fn check(case: Case) {
     for namespace in &input.namespaces {
         cluster.add_namespace(namespace);
     }
-    for pod in input.pods {
+    for mut pod in input.pods {
+        // A nominated pod that was not tried was not in the queue of the recorded scheduler (S4-002).
+        if !pod.was_tried() {
+            pod.status.nominated_node_name.clear();
+        }
         cluster.add_pod(pod).unwrap();
     }
     let pod = cluster.pod(input.preemptor).unwrap();

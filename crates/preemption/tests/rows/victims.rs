@@ -49,17 +49,6 @@ fn s3_019_nominated_pods_of_equal_or_higher_priority_count_as_if_they_were_there
 }
 
 #[test]
-fn s3_019_s4_002_a_nominated_pod_that_was_never_tried_does_not_count() {
-    let coming = with(
-        nominated(pod("coming", 1000, 2), "a"),
-        "/status/conditions",
-        json!([]),
-    );
-    let scenario = on_one_node(4, vec![pod("one", 1, 2), pod("two", 2, 2)], 2).waits(&coming);
-    assert_eq!(scenario.plan().victims, ["one"]);
-}
-
-#[test]
 fn s3_019_the_pod_itself_does_not_count_against_itself() {
     let preemptor = nominated(pod("new", 1000, 2), "a");
     let nodes = [("a", 4, vec![pod("one", 1, 2), pod("two", 2, 2)])];

@@ -55,7 +55,7 @@ fn pods_on_unknown_nodes_are_left_out() {
 }
 
 #[test]
-fn nominations_without_a_pod_scheduled_condition_reserve_nothing() {
+fn s4_002_nominations_without_a_pod_scheduled_condition_reserve_nothing_in_a_plan_of_a_file() {
     let mut coming = pod("coming", "", 1_000_000);
     coming["status"]["nominatedNodeName"] = json!("one");
     assumed(

@@ -238,3 +238,45 @@ fn a_simulation_names_the_pods_that_give_way_and_the_reasons_of_gated_ones() {
         assert!(page.contains(line), "{line:?} is not in\n{page}");
     }
 }
+
+#[test]
+fn a4_explain_and_plan_say_the_state_of_a_group_and_place_a_gang_as_a_whole() {
+    let group = |count: u64| {
+        json!({ "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": { "name": "g", "namespace": "default" },
+            "spec": { "schedulingPolicy": { "gang": { "minCount": count } } } })
+    };
+    let member = |name: &str, cpu: &str| {
+        pod(
+            name,
+            &json!({ "schedulingGroup": { "podGroupName": "g" },
+            "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] }),
+        )
+    };
+    let nodes = [node("n1", &json!({})), node("n2", &json!({}))];
+    let web = member("web", "3");
+    let incomplete = [&nodes[..], &[group(3), member("m0", "3")]].concat();
+    let reason = "its PodGroup default/g needs 3 pods and has 2";
+    let (explained, _) = asked("explain", &incomplete, &web);
+    assert_eq!(explained["notTried"], reason);
+    let (planned, _) = asked("plan", &incomplete, &web);
+    assert_eq!(planned["ineligibleReason"], reason);
+    // Each fits by itself, and only two of the three fit together.
+    let too_large = [&incomplete[..], &[member("m1", "3")]].concat();
+    let (explained, _) = asked("explain", &too_large, &web);
+    assert_eq!(explained["chosen"], json!(null), "{explained}");
+    assert_eq!(explained["gang"]["waiting"], 3);
+    let message = explained["gang"]["message"].as_str().unwrap();
+    let of_three = "of the 3 pods that it needs at once 2 fit.";
+    assert!(message.ends_with(of_three), "{message}");
+    let (planned, _) = asked("plan", &too_large, &web);
+    assert_eq!(planned["fitsWithoutPreemption"], false);
+    let (answer, _) = simulated(&too_large, &web);
+    assert_eq!(answer["placed"], json!({}));
+    // With another pod on the first node, the pod's place in the gang is not the one that it would have by itself.
+    let complete = [&nodes[..], &[group(2), member("m0", "3")]].concat();
+    let (explained, _) = asked("explain", &complete, &web);
+    let (answer, _) = simulated(&complete, &web);
+    assert_eq!(explained["gang"]["placed"], answer["placed"]);
+    assert_eq!(explained["chosen"], answer["placed"]["default/web"]);
+    assert_eq!(explained["chosen"], "n2");
+}
