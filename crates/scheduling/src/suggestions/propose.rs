@@ -71,10 +71,11 @@ fn ending(cluster: &Cluster, pod: &Pod) -> Vec<Suggestion> {
     let pods = cluster
         .node_ids()
         .flat_map(|id| cluster.node(id).pods.iter());
-    let (own, others): (Vec<&Pod>, Vec<&Pod>) = pods
+    let (same_namespace, others): (Vec<&Pod>, Vec<&Pod>) = pods
         .filter(|other| other.terminating)
         .partition(|other| cluster.template(other).namespace == namespace);
-    own.into_iter()
+    same_namespace
+        .into_iter()
         .chain(others)
         .take(ENDING)
         .map(|pod| Suggestion::AwaitPods(vec![cluster.full_name(pod)]))
