@@ -119,12 +119,12 @@ fn key_of(value: &Value) -> Option<PodKey> {
 /// to the cluster.
 fn admitted(document: &Document, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
     let mut objects = Vec::new();
-    let mut loader = Loader::of_one_pod(&mut objects, std::mem::take(&mut loaded.objects));
-    loader.read(Source {
+    let mut reader = Loader::of_one_pod(&mut objects, std::mem::take(&mut loaded.objects));
+    reader.read(Source {
         name: document.name().to_owned(),
         text: document.text().as_bytes(),
     })?;
-    loaded.objects = loader.finish()?;
+    loaded.objects = reader.finish()?;
     let ignored = std::mem::take(&mut loaded.objects.ignored);
     let mut pods = Vec::new();
     for object in objects {

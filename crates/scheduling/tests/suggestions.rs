@@ -145,7 +145,7 @@ impl Scene {
                 {
                     match change {
                         SpreadChange::HonorTaints => {
-                            constraint["nodeTaintsPolicy"] = json!("Honor")
+                            constraint["nodeTaintsPolicy"] = json!("Honor");
                         }
                         SpreadChange::MaxSkew(skew) => constraint["maxSkew"] = json!(skew),
                         SpreadChange::NoMinDomains => constraint["minDomains"] = Value::Null,
@@ -159,7 +159,7 @@ impl Scene {
                 self.pods.retain(|pod| {
                     let name = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
                     !names.contains(&name)
-                })
+                });
             }
         }
     }

@@ -75,7 +75,7 @@ fn node(index: usize, d: &Draw) -> Value {
         labels["zone"] = json!(zone);
         labels["topology.kubernetes.io/zone"] = json!(zone);
     }
-    if d[1] % 2 == 0 {
+    if d[1].is_multiple_of(2) {
         labels["disk"] = json!("ssd");
     }
     let taints = pick(

@@ -1,4 +1,5 @@
 //! What a summary says of the node (S1-018 to S1-021).
+#![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
 
 use evictd_signals::{Observation, Signal};
 use evictd_usage::Summary;

@@ -189,7 +189,7 @@ impl Engine {
         }
         match event {
             WatchEvent::Job(delta) => self.job_changed(&delta),
-            WatchEvent::Pod(delta) => self.pod_changed(delta),
+            WatchEvent::Pod(delta) => self.pod_changed(&delta),
             WatchEvent::PodGroup(delta) => self.pod_group_changed(&delta),
             WatchEvent::Queue(delta) => self.queue_changed(&delta),
             WatchEvent::Command(Delta {
@@ -321,7 +321,7 @@ impl Engine {
         self.metrics.job(key, job);
     }
 
-    fn pod_changed(&mut self, delta: Delta<TaskPod>) {
+    fn pod_changed(&mut self, delta: &Delta<TaskPod>) {
         let Some(pod) = delta.new.as_ref().or(delta.old.as_ref()) else {
             return;
         };

@@ -15,7 +15,8 @@ fn admit(input: &Value, arguments: &[&str]) -> std::process::Output {
 
 #[test]
 fn every_answer_of_the_real_webhook_through_the_program() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../batch/tests/oracle/webhook");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../batch-admission/tests/oracle/webhook");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -16,7 +16,7 @@ fn answered(input: &Value, arguments: &[&str]) -> Value {
 
 #[test]
 fn files_of_jobs_and_of_queues_are_distinguished() {
-    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../batch/tests/oracle");
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../batch-jobs/tests/oracle");
     for case in [
         "job/0223.json",
         "job/0089.json",

@@ -24,11 +24,11 @@ pub(crate) fn starts_with(objects: &Objects, changes: &[&Change]) -> bool {
         |_| "new".to_owned(),
     ];
     names.into_iter().all(|new_node| {
-        let mut changed = objects.clone();
+        let mut cluster = objects.clone();
         for change in changes {
-            apply(change, &mut changed, new_node);
+            apply(change, &mut cluster, new_node);
         }
-        starts(&changed)
+        starts(&cluster)
     })
 }
 

@@ -199,7 +199,8 @@ proptest! {
 #[test]
 fn every_proposal_starts_the_job_in_clusters_where_one_did_not() {
     type Jobs<'a> = &'a [(usize, u32)];
-    let found: [(&[u32], Jobs<'_>, Jobs<'_>, (usize, i32, u32)); 2] = [
+    type Cluster<'a> = (&'a [u32], Jobs<'a>, Jobs<'a>, (usize, i32, u32));
+    let found: [Cluster<'_>; 2] = [
         (
             &[6, 4, 3, 4],
             &[(1, 1), (2, 2), (2, 2), (1, 2)],

@@ -373,7 +373,7 @@ impl NodeReporter {
     /// Applies the conditions. A condition's transition time changes only with its status (S1-078).
     async fn apply(&self, pressure: &Pressure) -> Result<(Known, Node), ApiError> {
         let now = self.clock.now();
-        let mut states = self.known.clone().unwrap_or_default();
+        let mut states = self.known.unwrap_or_default();
         let mut conditions = Vec::new();
         for (condition, raised) in pressure.raised {
             let state = states[condition]

@@ -17,14 +17,12 @@ pub(crate) enum Selector {
 impl Selector {
     fn selects(self, value: &str) -> bool {
         match self {
-            Self::Absent => false,
-            Self::Everything => true,
+            // Every pod and every namespace has the label.
+            Self::Absent | Self::Missing => false,
+            Self::Everything | Self::Present => true,
             Self::Is(wanted) => value == wanted,
             Self::IsNot(unwanted) => value != unwanted,
             Self::OneOf(wanted) => wanted.contains(&value),
-            // Every pod and every namespace has the label.
-            Self::Present => true,
-            Self::Missing => false,
         }
     }
 

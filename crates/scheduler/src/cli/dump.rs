@@ -97,12 +97,12 @@ fn items(page: &Page) -> Result<Vec<String>, Failure> {
         let metadata = serde_json::value::to_raw_value(&metadata)?;
         let kind = serde_json::value::to_raw_value(kind)?;
         let version = serde_json::value::to_raw_value(&page.api_version)?;
-        let own = [
+        let identity = [
             ("metadata", &*metadata),
             ("kind", &*kind),
             ("apiVersion", &*version),
         ];
-        let whole: BTreeMap<&str, &RawValue> = item.into_iter().chain(own).collect();
+        let whole: BTreeMap<&str, &RawValue> = item.into_iter().chain(identity).collect();
         serde_json::to_string(&whole)
     };
     let items = read.items.into_iter().map(text).collect::<Result<_, _>>();

@@ -4,6 +4,7 @@ use crate::scheduler;
 use evictd_testkit::program::{self, answer};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempDir};
@@ -69,111 +70,83 @@ fn statuses(of: &Value, explained: &Value) -> BTreeMap<String, (String, BTreeSet
     nodes.map(status).collect()
 }
 
-impl Answers {
-    /// What two of the answers say differently.
-    fn contradictions(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut same = |what: &str, one: Value, other: Value| {
-            if one != other {
-                found.push(format!("{what}: {one} and {other}"));
-            }
-        };
-        let Self {
-            pod,
-            explained,
-            planned,
-            simulated,
-        } = self;
-        let placed = &simulated["placed"][pod];
-        if let Some(reason) = explained.get("notTried") {
-            same(
-                "placed of a pod that is not tried",
-                json!(null),
-                placed.clone(),
-            );
-            if let Some(planned) = planned {
-                same(
-                    "reason",
-                    reason.clone(),
-                    planned["ineligibleReason"].clone(),
-                );
-                same(
-                    "fits",
-                    json!(false),
-                    planned["fitsWithoutPreemption"].clone(),
-                );
-            }
-            return found;
+/// What two answers say differently.
+#[derive(Default)]
+struct Contradictions(Vec<String>);
+
+impl Contradictions {
+    fn same(&mut self, what: &str, one: &Value, other: &Value) {
+        if one != other {
+            self.0.push(format!("{what}: {one} and {other}"));
         }
+    }
+
+    /// About a pod that `explain` does not try, for this reason.
+    fn not_tried(&mut self, reason: &Value, answers: &Answers) {
+        let placed = &answers.simulated["placed"][&answers.pod];
+        self.same("placed of a pod that is not tried", &Value::Null, placed);
+        if let Some(planned) = &answers.planned {
+            self.same("reason", reason, &planned["ineligibleReason"]);
+            self.same("fits", &json!(false), &planned["fitsWithoutPreemption"]);
+        }
+    }
+
+    fn explained_and_planned(&mut self, explained: &Value, planned: &Value) {
+        let fits = !names(&explained["feasible"]).is_empty();
+        self.same("fits", &json!(fits), &planned["fitsWithoutPreemption"]);
+        let status = |of: &Value| json!(statuses(of, explained));
+        self.same("status", &status(explained), &status(planned));
+        let chosen = &planned["chosen"];
+        self.same("nominated", &explained["nominated"], &chosen["node"]);
+        let victims = |of: &Value| json!(names(&of["victims"]));
+        self.same("victims", &victims(explained), &victims(chosen));
+        if !fits && chosen["node"].is_null() {
+            self.same("message", &explained["message"], &planned["message"]);
+        }
+    }
+
+    fn explained_and_simulated(&mut self, explained: &Value, answers: &Answers) {
+        let simulated = &answers.simulated;
+        let mut attempts = simulated["attempts"].as_array().unwrap().iter();
+        let attempt = attempts.find(|attempt| attempt["pod"] == *answers.pod);
+        let attempt = attempt.unwrap_or(&Value::Null);
+        self.same("chosen", &explained["chosen"], &attempt["chosen"]);
+        let list = |of: &Value, key: &str| json!(names(&of[key]));
         let feasible = names(&explained["feasible"]);
-        if let Some(planned) = planned {
-            let fits = !feasible.is_empty();
-            same(
-                "fits",
-                json!(fits),
-                planned["fitsWithoutPreemption"].clone(),
-            );
-            same(
-                "status",
-                json!(statuses(explained, explained)),
-                json!(statuses(planned, explained)),
-            );
-            let node = planned["chosen"]["node"].clone();
-            same("nominated", explained["nominated"].clone(), node.clone());
-            let victims = names(&planned["chosen"]["victims"]);
-            same(
-                "victims",
-                json!(names(&explained["victims"])),
-                json!(victims),
-            );
-            if !fits && node.is_null() {
-                same(
-                    "message",
-                    explained["message"].clone(),
-                    planned["message"].clone(),
-                );
-            }
-        }
-        let attempts = simulated["attempts"].as_array().unwrap();
-        let attempt = attempts.iter().find(|attempt| attempt["pod"] == **pod);
-        let attempt = attempt.cloned().unwrap_or_default();
-        same(
-            "chosen",
-            explained["chosen"].clone(),
-            attempt["chosen"].clone(),
-        );
         if feasible.is_empty() {
             let message = match &explained["message"] {
                 Value::Null => &explained["fitError"],
                 message => message,
             };
-            same(
-                "attempt's message",
-                message.clone(),
-                attempt["message"].clone(),
-            );
-            same(
-                "attempt's node",
-                explained["nominated"].clone(),
-                attempt["nominated"].clone(),
-            );
-            let victims = json!(names(&attempt["victims"]));
-            same(
-                "attempt's victims",
-                json!(names(&explained["victims"])),
-                victims,
-            );
+            self.same("attempt's message", message, &attempt["message"]);
+            let (nominated, node) = (&explained["nominated"], &attempt["nominated"]);
+            self.same("attempt's node", nominated, node);
+            let victims = [explained, attempt].map(|of| list(of, "victims"));
+            self.same("attempt's victims", &victims[0], &victims[1]);
         } else {
-            same(
-                "feasible nodes",
-                json!(feasible.len()),
-                attempt["feasibleCount"].clone(),
-            );
-            let top = json!(names(&attempt["top"]));
-            same("best nodes", json!(names(&explained["top"])), top);
-            same("placed", explained["chosen"].clone(), placed.clone());
+            let count = json!(feasible.len());
+            self.same("feasible nodes", &count, &attempt["feasibleCount"]);
+            let best = [explained, attempt].map(|of| list(of, "top"));
+            self.same("best nodes", &best[0], &best[1]);
+            let placed = &simulated["placed"][&answers.pod];
+            self.same("placed", &explained["chosen"], placed);
         }
-        found
+    }
+}
+
+impl Answers {
+    fn contradictions(&self) -> Vec<String> {
+        let mut found = Contradictions::default();
+        let explained = &self.explained;
+        if let Some(reason) = explained.get("notTried") {
+            found.not_tried(reason, self);
+            return found.0;
+        }
+        if let Some(planned) = &self.planned {
+            found.explained_and_planned(explained, planned);
+        }
+        found.explained_and_simulated(explained, self);
+        found.0
     }
 }
 
@@ -382,6 +355,29 @@ fn questions() -> Vec<Value> {
     ]
 }
 
+/// Objects that decide nothing, some of which share the name of a kind that does.
+fn unrelated() -> [Value; 4] {
+    [
+        json!({ "apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": { "name": "n1", "namespace": "longhorn-system" },
+            "spec": { "allowScheduling": true }, "status": { "conditions": "none" } }),
+        json!({ "apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": { "name": "s" }, "spec": { "selector": 7 } }),
+        json!({ "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "i" } }),
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" }, "data": { "items": "[]" } }),
+    ]
+}
+
+/// The kinds of the cluster, with their versions.
+const KINDS: [(&str, &str); 8] = [
+    ("Node", "v1"),
+    ("Namespace", "v1"),
+    ("Pod", "v1"),
+    ("PodDisruptionBudget", "policy/v1"),
+    ("PriorityClass", "scheduling.k8s.io/v1"),
+    ("PersistentVolumeClaim", "v1"),
+    ("PersistentVolume", "v1"),
+    ("StorageClass", "storage.k8s.io/v1"),
+];
+
 /// The same objects as users have them in files.
 fn shapes() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let objects = objects();
@@ -400,21 +396,11 @@ fn shapes() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
         }
         json!({ "kind": format!("{kind}List"), "apiVersion": version, "metadata": { "resourceVersion": "9" }, "items": items })
     };
-    let kinds = [
-        ("Node", "v1"),
-        ("Namespace", "v1"),
-        ("Pod", "v1"),
-        ("PodDisruptionBudget", "policy/v1"),
-        ("PriorityClass", "scheduling.k8s.io/v1"),
-        ("PersistentVolumeClaim", "v1"),
-        ("PersistentVolume", "v1"),
-        ("StorageClass", "storage.k8s.io/v1"),
-    ];
-    let bundle = kinds.iter().zip(["1", "2", "3", "4", "5", "6", "7", "8"]);
+    let bundle = KINDS.iter().zip(["1", "2", "3", "4", "5", "6", "7", "8"]);
     let bundle = bundle.map(|((kind, version), file)| (file, typed(kind, version).to_string()));
     let mut dump = String::new();
-    for (kind, version) in kinds {
-        dump += &format!("{:#}\n", typed(kind, version));
+    for (kind, version) in KINDS {
+        writeln!(dump, "{:#}", typed(kind, version)).unwrap();
         dump += "==== START logs for container c of pod shop/hog ====\n{\"level\": \"info\"\n==== not the end\n";
         dump += "==== END logs for container c of pod shop/hog ====\n";
     }
@@ -432,17 +418,12 @@ fn shapes() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
         let documents = objects
             .iter()
             .map(|object| serde_saphyr::to_string(object).unwrap());
+        let head = "---\n# Source: chart/templates/x.yaml\n";
         documents
-            .map(|text| format!("---\n# Source: chart/templates/x.yaml\n{text}\n"))
+            .flat_map(|text| [head.to_owned(), text, "\n".to_owned()])
             .collect()
     };
-    let crds = [
-        json!({ "apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": { "name": "n1", "namespace": "longhorn-system" },
-            "spec": { "allowScheduling": true }, "status": { "conditions": "none" } }),
-        json!({ "apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": { "name": "s" }, "spec": { "selector": 7 } }),
-        json!({ "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "i" } }),
-        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" }, "data": { "items": "[]" } }),
-    ];
+    let crds = unrelated();
     let mut old = objects.clone();
     for object in &mut old {
         let version = match object["kind"].as_str().unwrap() {

@@ -32,8 +32,8 @@ fn s5_088_pod_affinity() {
     let web = pod("web", "", term("podAffinity", "db"));
     assert_eq!(answers(&objects, &web), [message, "fits", message]);
     let missing = format!("the node has no label {ZONE}");
-    let empty = "no pod that it must be near in zone-a";
-    assert_eq!(obstacles(&objects, &web), [empty, "-", &missing]);
+    let elsewhere = "no pod that it must be near in zone-a; there is default/db on b";
+    assert_eq!(obstacles(&objects, &web), [elsewhere, "-", &missing]);
     // The first pod of its kind fits on every node with the topology key.
     let first = pod("first", "", term("podAffinity", "first"));
     assert_eq!(answers(&objects, &first), ["fits", "fits", message]);
