@@ -1,7 +1,7 @@
 //! Whatever is taken for a dump of a cluster is read the same in one piece and in small ones; whatever is not is told why.
 #![no_main]
 
-use evictd_scheduler::dump::{Loaded, Source, load};
+use evictd_scheduler::dump::{Loaded, Nominations, Source, load};
 use libfuzzer_sys::fuzz_target;
 use std::io::{self, Read};
 
@@ -18,7 +18,7 @@ impl Read for Drip<'_> {
 /// What was read, as far as it can be compared.
 fn outcome(text: impl Read) -> Result<Vec<String>, String> {
     let name = "fuzz".to_owned();
-    let loaded = load([Source { name, text }], None).map_err(|error| error.to_string())?;
+    let loaded = load([Source { name, text }], None, Nominations::All).map_err(|error| error.to_string())?;
     let Loaded {
         cluster,
         budgets,
