@@ -2,8 +2,8 @@
 //!
 //! This crate has no clock, I/O or logging: the caller passes in the time and carries out the results. It begins a
 //! cycle with an observation of the node ([`Housekeeper::begin`]) and fetches the data that the returned [`Step`]
-//! names. It answers ([`Answer`]) until [`Step::Rest`], and carries out each [`Decision`]. The daemon, `simulate`,
-//! `explain` and the demo all work this way.
+//! names. It answers ([`Answer`]) until [`Step::Rest`], and carries out each [`Decision`](evictd_decision::Decision).
+//! The daemon, `simulate`, `explain` and the demo all work this way.
 //!
 //! | for | look at |
 //! |---|---|
