@@ -1,4 +1,4 @@
-//! What a job takes while its pods are made, however many they are.
+//! The memory of a job while its pods are created is bounded.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_batch_jobs::job::{
@@ -42,7 +42,7 @@ struct Came {
     pods: usize,
     batch: usize,
     error: Option<RoundError>,
-    told: Vec<String>,
+    notices: Vec<String>,
 }
 
 /// Every pod is put together as it is sent, and forgotten.
@@ -60,7 +60,7 @@ fn synchronised(job: &Value) -> Came {
     let (mut round, mut step) = Round::start(&mut info, task, now, &Around);
     let mut came = Came::default();
     loop {
-        came.told
+        came.notices
             .extend(step.notices.into_iter().map(|notice| notice.message));
         let calls = match step.next {
             Next::Calls(calls) => calls,
@@ -111,13 +111,13 @@ fn pods_that_know_each_other_share_what_they_know_and_are_made_in_batches() {
     let spec = json!({"queue": "q", "minAvailable": 1, "tasks": [worker(1000, 1)],
         "plugins": {"tensorflow": [], "svc": []}});
     let (came, taken) = measured(&job(&spec));
-    assert_eq!((came.pods, came.error), (1000, None), "{:?}", came.told);
+    assert_eq!((came.pods, came.error), (1000, None), "{:?}", came.notices);
     assert_eq!(came.batch, 100);
     assert!(taken < 4 * MIB, "{taken}");
 }
 
 #[test]
-fn a_job_whose_names_fit_into_no_pod_is_refused_and_told_why() {
+fn a_job_whose_names_fit_into_no_pod_is_refused_with_the_reason() {
     for plugins in [
         json!({"tensorflow": []}),
         json!({"svc": []}),
@@ -130,13 +130,13 @@ fn a_job_whose_names_fit_into_no_pod_is_refused_and_told_why() {
         assert_eq!(came.pods, 0);
         let error = came.error.unwrap();
         assert!(matches!(error, RoundError::Names(_)), "{error:?}");
-        assert!(came.told[0].contains("worker"), "{:?}", came.told);
+        assert!(came.notices[0].contains("worker"), "{:?}", came.notices);
         assert!(taken < 32 * MIB, "{plugins}: {taken}");
     }
 }
 
 #[test]
-fn a_template_that_grows_beyond_the_size_of_a_pod_is_refused_and_told_why() {
+fn a_template_that_grows_beyond_the_size_of_a_pod_is_refused_with_the_reason() {
     let volumes: Vec<_> = (0..400)
         .map(|index| json!({"mountPath": format!("/volume/{index}"), "volumeClaimName": format!("v{index}")}))
         .collect();
@@ -147,9 +147,9 @@ fn a_template_that_grows_beyond_the_size_of_a_pod_is_refused_and_told_why() {
     let error = came.error.unwrap();
     assert!(matches!(error, RoundError::LargePod { .. }), "{error:?}");
     assert!(
-        came.told[0].starts_with("Error creating pods: a pod of task worker would have"),
+        came.notices[0].starts_with("Error creating pods: a pod of task worker would have"),
         "{:?}",
-        came.told
+        came.notices
     );
     assert!(taken < 32 * MIB, "{taken}");
 }

@@ -1,4 +1,4 @@
-//! What a cache of sessions takes, whatever comes and goes.
+//! The memory of a session cache stays bounded while objects are added and deleted.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_batch::conf::Conf;

@@ -84,8 +84,8 @@ impl Actions {
     }
 
     /// Makes one call with a time limit, since the client itself would wait for ever on a connection that is half
-    /// open. `what` describes the call in an operator's words, for the error. The time in which the rate delays the call does
-    /// not count.
+    /// open. `what` describes the call in an operator's words, for the error. The limit does not
+    /// include the delay by the rate.
     pub async fn call<T>(
         &self,
         what: &str,

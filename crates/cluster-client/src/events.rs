@@ -242,7 +242,7 @@ impl EventRecorder {
                         self.written(series, result, &ended);
                     }
                 }
-                // What waits here is bounded, too.
+                // Waiting events are bounded here as well.
                 event = events.recv(), if is_open && free && self.waiting < MAX_PENDING => match event {
                     Some(event) => self.record(event, &ended),
                     None => is_open = false,

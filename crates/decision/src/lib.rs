@@ -1,8 +1,8 @@
-//! A decision with all its evidence, and the record of what became of it.
+//! A decision with all its evidence, and the record of its outcome.
 //!
 //! A [`Decision`] says which pod is evicted or why none is ([`Withheld`]): the threshold, every ranked pod with the
-//! keys of its rank, and the expected gain. Its [`record::Record`] adds the outcome and what the cluster has to learn
-//! of it. Logs, events, history, metrics and `explain` are views of these two.
+//! keys of its rank, and the expected gain. Its [`record::Record`] adds the outcome, and the notice for the
+//! cluster. Logs, events, history, metrics and `explain` are views of these two.
 //!
 //! ```
 //! use evictd_decision::record::Kind;

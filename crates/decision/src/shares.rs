@@ -1,4 +1,4 @@
-//! Who uses the starved resource, and what evictions can free of it.
+//! How the use of the starved resource is divided, and how much evictions can free.
 
 use crate::{RankedPod, Shares};
 use evictd_pod::Quantity;
@@ -53,7 +53,7 @@ impl Shares {
     }
 }
 
-/// What the end of these pods would free, as far as it is known.
+/// The known amount that the end of these pods would free.
 pub fn sum_of_gains<'a>(pods: impl Iterator<Item = &'a RankedPod>) -> Quantity {
     let held = pods.filter_map(|pod| pod.gain);
     held.fold(Quantity::ZERO, |sum, held| sum + held)

@@ -60,7 +60,7 @@ enum Anchor {
     Label(Symbol, Symbol),
 }
 
-/// All terms. Each is kept once, however many groups have it.
+/// All terms. Groups with the same term share it.
 #[derive(Debug, Default)]
 pub(crate) struct PodTerms {
     /// By number; `None` is free.

@@ -32,7 +32,7 @@ const FOR_SCORES: [Kind; 4] = [
 /// The API server's timeout for a page.
 const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What could not be read, in sentences. It is complete when everything was read.
+/// The kinds that could not be listed, in sentences. Complete after the last page.
 pub(crate) type Omissions = Rc<RefCell<Vec<String>>>;
 
 /// The lists of a cluster, one after the other.
@@ -124,7 +124,7 @@ impl Lists {
         })
     }
 
-    /// What could not be read, once everything else was.
+    /// The kinds that could not be listed. Complete after the last page.
     pub(crate) fn omissions(&self) -> Omissions {
         Rc::clone(&self.omissions)
     }

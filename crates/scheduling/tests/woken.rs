@@ -359,7 +359,7 @@ fn change(kind: &str, old: Option<&Value>, new: Option<&Value>) -> Change {
     }
 }
 
-/// The default profile, or one whose default spread constraint is hard and which goes by evictd's agents.
+/// The default profile, or one whose default spread constraint is hard and which filters by evictd's agents.
 fn framework(cluster: &mut Cluster, of_agents: bool) -> Framework {
     let profile = if of_agents {
         let constraint =

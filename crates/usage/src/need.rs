@@ -1,4 +1,4 @@
-//! What a reader of usage is asked for.
+//! The figures that a decision needs.
 
 use evictd_signals::Signal;
 

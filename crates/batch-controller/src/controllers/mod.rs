@@ -5,7 +5,7 @@
 //!                              ^----------- TaskResult ------------'
 //! ```
 //!
-//! The state machines are in `evictd_batch`. `engine` feeds them and carries out what they return. `garbage_collector` and
+//! The state machines are in `evictd_batch_jobs`. `engine` passes events to them and carries out their commands. `garbage_collector` and
 //! `pod_groups` are named as Volcano's controllers.
 
 mod cache;

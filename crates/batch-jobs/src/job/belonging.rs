@@ -1,4 +1,4 @@
-//! What a pod says of its job, by its owner, annotations and labels.
+//! The job of a pod, by the pod's owner, annotations and labels.
 
 use super::names::{JOB_API, JOB_KIND, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, PARTITION};
 use evictd_batch_objects::{TASK_SPEC, TaskPod};

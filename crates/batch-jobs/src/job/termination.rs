@@ -12,7 +12,7 @@ pub(super) fn text(action: &Action, before: &JobStatus) -> String {
     format!("{}/{}", action.as_str(), self::before(before))
 }
 
-/// What a termination's mark says of the job before it: its version and number of restarts.
+/// The job's version and number of restarts when the termination was marked.
 fn before(status: &JobStatus) -> String {
     format!("{}/{}", status.version, status.retry_count)
 }

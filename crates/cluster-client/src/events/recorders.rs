@@ -39,8 +39,7 @@ impl Recorders {
         }
     }
 
-    /// Writes what is left before the process ends, but not longer than a few seconds. Logs how many events that was too short
-    /// for.
+    /// Waits for the events that are not written yet, for 5 s at most. Logs how many are lost.
     pub async fn flush_at_stop(&self) {
         let left = self.flush(FLUSH_TIMEOUT).await;
         if left > 0 {

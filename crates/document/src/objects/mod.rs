@@ -12,7 +12,7 @@ mod tests;
 mod yaml;
 
 pub use assumptions::Assumptions;
-pub use loader::{InvalidField, Loaded, Loader, OtherObject, Receiver};
+pub use loader::{InvalidField, Loaded, Loader, Receiver};
 
 use crate::error::DocumentError;
 use crate::mistake::Mistakes;

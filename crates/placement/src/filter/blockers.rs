@@ -155,7 +155,7 @@ fn of_devices(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
     }
 }
 
-/// For whom a claim is reserved.
+/// The pods that a claim is reserved for.
 fn holders(claim: &ResourceClaim) -> String {
     let reserved = &claim.status.reserved_for;
     let names = reserved.iter().take(NAMED).map(|consumer| &*consumer.name);

@@ -218,7 +218,7 @@ fn follow(
     }
 }
 
-/// What the secure port answers beside health.
+/// The pages of the secure port beside health.
 struct PortAnswers {
     exposition: Exposition,
     metrics: Metrics,

@@ -47,65 +47,61 @@ pub(crate) fn start(follow: Reflectors<'_>, ended: bool) {
     // The server leaves out ended pods, which may be most of a cluster's.
     let living = "status.phase!=Succeeded,status.phase!=Failed";
     let living = if ended { "" } else { living };
-    follow.kind("/api/v1/nodes", "", |delta| {
-        Event::Change(Change::Node(delta))
-    });
-    follow.kind("/api/v1/namespaces", "", |delta| {
-        Event::Change(Change::Namespace(delta))
-    });
-    follow.kind("/api/v1/pods", living, |delta| {
-        Event::Change(Change::Pod(delta))
-    });
-    follow.kind("/api/v1/services", "", |delta| {
-        Event::Change(Change::Service(delta))
-    });
-    follow.kind("/api/v1/replicationcontrollers", "", |delta| {
-        Event::Change(Change::ReplicationController(delta))
-    });
-    follow.kind("/apis/apps/v1/replicasets", "", |delta| {
-        Event::Change(Change::ReplicaSet(delta))
-    });
-    follow.kind("/apis/apps/v1/statefulsets", "", |delta| {
-        Event::Change(Change::StatefulSet(delta))
-    });
+    follow.changes("/api/v1/nodes", "", Change::Node);
+    follow.changes("/api/v1/namespaces", "", Change::Namespace);
+    follow.changes("/api/v1/pods", living, Change::Pod);
+    follow.changes("/api/v1/services", "", Change::Service);
+    follow.changes(
+        "/api/v1/replicationcontrollers",
+        "",
+        Change::ReplicationController,
+    );
+    follow.changes("/apis/apps/v1/replicasets", "", Change::ReplicaSet);
+    follow.changes("/apis/apps/v1/statefulsets", "", Change::StatefulSet);
     follow.kind(
         "/apis/policy/v1/poddisruptionbudgets",
         "",
         Event::PodDisruptionBudget,
     );
     follow.kind(POD_GROUPS, "", Event::PodGroup);
-    follow.kind("/api/v1/persistentvolumeclaims", "", |delta| {
-        Event::Change(Change::PersistentVolumeClaim(delta))
-    });
-    follow.kind("/api/v1/persistentvolumes", "", |delta| {
-        Event::Change(Change::PersistentVolume(delta))
-    });
-    follow.kind("/apis/storage.k8s.io/v1/storageclasses", "", |delta| {
-        Event::Change(Change::StorageClass(delta))
-    });
-    follow.kind("/apis/storage.k8s.io/v1/csinodes", "", |delta| {
-        Event::Change(Change::CsiNode(delta))
-    });
-    follow.kind("/apis/storage.k8s.io/v1/csidrivers", "", |delta| {
-        Event::Change(Change::CsiDriver(delta))
-    });
-    follow.kind(
+    follow.changes(
+        "/api/v1/persistentvolumeclaims",
+        "",
+        Change::PersistentVolumeClaim,
+    );
+    follow.changes("/api/v1/persistentvolumes", "", Change::PersistentVolume);
+    follow.changes(
+        "/apis/storage.k8s.io/v1/storageclasses",
+        "",
+        Change::StorageClass,
+    );
+    follow.changes("/apis/storage.k8s.io/v1/csinodes", "", Change::CsiNode);
+    follow.changes("/apis/storage.k8s.io/v1/csidrivers", "", Change::CsiDriver);
+    follow.changes(
         "/apis/storage.k8s.io/v1/csistoragecapacities",
         "",
-        |delta| Event::Change(Change::CsiStorageCapacity(delta)),
+        Change::CsiStorageCapacity,
     );
-    follow.kind("/apis/storage.k8s.io/v1/volumeattachments", "", |delta| {
-        Event::Change(Change::VolumeAttachment(delta))
-    });
-    follow.kind("/apis/resource.k8s.io/v1/resourceclaims", "", |delta| {
-        Event::Change(Change::ResourceClaim(delta))
-    });
-    follow.kind("/apis/resource.k8s.io/v1/resourceslices", "", |delta| {
-        Event::Change(Change::ResourceSlice(delta))
-    });
-    follow.kind("/apis/resource.k8s.io/v1/deviceclasses", "", |delta| {
-        Event::Change(Change::DeviceClass(delta))
-    });
+    follow.changes(
+        "/apis/storage.k8s.io/v1/volumeattachments",
+        "",
+        Change::VolumeAttachment,
+    );
+    follow.changes(
+        "/apis/resource.k8s.io/v1/resourceclaims",
+        "",
+        Change::ResourceClaim,
+    );
+    follow.changes(
+        "/apis/resource.k8s.io/v1/resourceslices",
+        "",
+        Change::ResourceSlice,
+    );
+    follow.changes(
+        "/apis/resource.k8s.io/v1/deviceclasses",
+        "",
+        Change::DeviceClass,
+    );
 }
 
 /// Begins to follow the kinds of batch sessions.
@@ -152,6 +148,12 @@ pub(crate) struct Reflectors<'a> {
 }
 
 impl Reflectors<'_> {
+    fn changes<T: Object>(&self, path: &'static str, fields: &str, change: fn(Delta<T>) -> Change) {
+        self.from(path, fields, false, move |delta| {
+            WatchEvent::Cluster(Event::Change(change(delta)))
+        });
+    }
+
     fn kind<T: Object>(&self, path: &'static str, fields: &str, event: fn(Delta<T>) -> Event) {
         self.from(path, fields, false, move |delta| {
             WatchEvent::Cluster(event(delta))

@@ -70,7 +70,7 @@ fn statuses(of: &Value, explained: &Value) -> BTreeMap<String, (String, BTreeSet
     nodes.map(status).collect()
 }
 
-/// What two answers say differently.
+/// The differences between two answers.
 #[derive(Default)]
 struct Contradictions(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! What the gate of `DynamicResources` knows of each claim. A pod is not tried before its claims exist (`PreEnqueue`).
+//! The known claims, for the gate of `DynamicResources`. A pod is not tried before its claims exist (`PreEnqueue`).
 
 use crate::change::Delta;
 use evictd_pod::resource_claims::{StoredClaim, claims_of};

@@ -72,26 +72,26 @@ fn an_attempt_visits_only_terms_of_other_pods_that_can_select_its_pod_and_each_o
         namespace("mallory"),
     ];
     for number in 0..300 {
-        let own = format!("own-{number}");
+        let app = format!("own-{number}");
         let terms = [
             // In their own namespace only.
             term(json!({}), &[], Value::Null),
             // In all namespaces, with labels that no other pod has.
-            term(is("app", &own), &[], json!({})),
+            term(is("app", &app), &[], json!({})),
             term(
-                one_of("app", "In", &[&own, "other"]),
+                one_of("app", "In", &[&app, "other"]),
                 &["shop", "mallory"],
                 Value::Null,
             ),
-            term(one_of(&own, "Exists", &[]), &[], json!({})),
+            term(one_of(&app, "Exists", &[]), &[], json!({})),
             // All pods of namespaces that there are not.
-            term(json!({}), &[], is("team", &own)),
-            term(json!({}), &[&own], one_of("team", "In", &[&own, "nobody"])),
+            term(json!({}), &[], is("team", &app)),
+            term(json!({}), &[&app], one_of("team", "In", &[&app, "nobody"])),
         ];
         let name = ("mallory", &*format!("m-{number}"));
         objects.push(neighbour(
             name,
-            &json!({"app": own}),
+            &json!({"app": app}),
             "one",
             [&terms, &[], &[]],
         ));
@@ -100,7 +100,7 @@ fn an_attempt_visits_only_terms_of_other_pods_that_can_select_its_pod_and_each_o
         let name = ("shop", &*format!("s-{number}"));
         objects.push(neighbour(
             name,
-            &json!({"app": own}),
+            &json!({"app": app}),
             "one",
             [&same, &same, &same],
         ));
@@ -209,7 +209,7 @@ fn any_change() -> impl Strategy<Value = (usize, Option<Value>)> {
 
 type Found = HashMap<(usize, PodTerm), Use>;
 
-/// What a scan of the terms of all groups finds.
+/// The matching terms by a scan of all groups.
 fn scanned(cluster: &Cluster, pod: &crate::Pod) -> Found {
     let namespace = cluster.template(pod).namespace;
     let mut found = Found::new();
