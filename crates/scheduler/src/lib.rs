@@ -22,6 +22,7 @@ mod clock;
 mod configuration;
 pub mod dump;
 mod explain;
+mod http_extender;
 mod live;
 mod plan;
 mod preempt_extender;

@@ -89,11 +89,7 @@ fn s4_020_an_extender_that_fails_stops_the_plan() {
         json!({ "NodeNameToMetaVictims": { "one": { "Pods": [{ "UID": uid }] } } }).to_string()
     };
     let table = [
-        (
-            "500 Internal Server Error",
-            String::new(),
-            "answered 500 Internal Server Error",
-        ),
+        ("500 Internal Server Error", String::new(), "500"),
         (
             "200 OK",
             "rubbish".to_owned(),
@@ -112,7 +108,7 @@ fn s4_020_an_extender_that_fails_stops_the_plan() {
         (
             "200 OK",
             r#"{"NodeNameToMetaVictims":{"six":{}}}"#.to_owned(),
-            "there is no node \"six\"",
+            "node \"six\" was not offered",
         ),
         (
             "200 OK",

@@ -6,7 +6,7 @@ use super::{FieldErrors, Profile};
 use jiff::SignedDuration;
 
 /// An HTTP service that is asked beside the plugins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extender {
     /// The URL to which the verbs are appended.
     pub url_prefix: String,

@@ -3,19 +3,20 @@
 //! Each request is a task beside the scheduling loop, and its response arrives in a channel. A request that hangs ends after
 //! the `httpTimeout` of its extender, and delays only its pod.
 
-mod http_extender;
+mod calls;
 mod nodes;
 
 use super::api_retry::{Failure, FailureKind};
 use super::pod_ref::PodRef;
+use crate::http_extender::HttpExtender;
+use calls::{bind, filter, prioritize};
 use evictd_cluster_client::{Access, Actions, ApiError, CALL_TIMEOUT, Watches};
 use evictd_pod::wire;
-use evictd_scheduling::config::{Extender, Tls};
+use evictd_scheduling::config::Extender;
 use evictd_scheduling::{ExtenderResponse, NodeVictims, NodesResponse, is_interested};
-use http_extender::{HttpExtender, bind, filter, preempt, prioritize};
 use hyper::Request;
 use nodes::Nodes;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
@@ -75,13 +76,7 @@ impl Extenders {
         }
         let mut extenders = Vec::new();
         for extender in config {
-            let origin = format!("extender {}", extender.url_prefix);
-            let (cluster, user) = kubeconfig(extender);
-            let access = Access::to_server(&origin, &cluster, &user).await?;
-            extenders.push(HttpExtender {
-                config: extender.clone(),
-                actions: access.actions()?,
-            });
+            extenders.push(HttpExtender::connect(extender.clone()).await?);
         }
         let needs_nodes = config.iter().any(|extender| {
             let gets_nodes =
@@ -148,7 +143,8 @@ impl Extenders {
                 let http = extenders.all.get(extender);
                 let http = http.ok_or("it is not known any more")?;
                 let pod = extenders.whole_pod(&pod).await?;
-                preempt(http, pod, victims, &candidates).await
+                let agreed = http.preempt(pod, victims, &candidates).await;
+                agreed.map_err(|error| error.to_string())
             };
             ExtenderResponse::Victims {
                 extender,
@@ -214,7 +210,7 @@ impl Extenders {
                 Err(problem) if extender.config.ignorable => {
                     warn!("{problem}; the extender is ignorable");
                 }
-                Err(problem) => return Err(problem),
+                Err(problem) => return Err(problem.to_string()),
             }
         }
         // The only node is chosen whatever its score is.
@@ -254,37 +250,9 @@ pub(crate) struct Binder(HttpExtender);
 
 impl Binder {
     pub(super) async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), Failure> {
-        bind(&self.0, pod, node).await.map_err(|message| Failure {
+        bind(&self.0, pod, node).await.map_err(|error| Failure {
             kind: FailureKind::Refused,
-            message,
+            message: error.to_string(),
         })
     }
-}
-
-/// The extender's address and credentials as `cluster` and `user` of a kubeconfig.
-fn kubeconfig(extender: &Extender) -> (Value, Value) {
-    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let tls = extender.tls.clone().unwrap_or_default();
-    let Tls {
-        insecure,
-        server_name,
-        cert_file,
-        key_file,
-        ca_file,
-        cert_data,
-        key_data,
-        ca_data,
-    } = &tls;
-    // As in kube-scheduler: without an authority the certificate of the extender is not verified.
-    let unchecked = extender.enable_https && ca_file.is_empty() && ca_data.is_empty();
-    let cluster = json!({
-        "server": extender.url_prefix.trim_end_matches('/'), "tls-server-name": some(server_name),
-        "certificate-authority": some(ca_file), "certificate-authority-data": some(ca_data),
-        "insecure-skip-tls-verify": *insecure || unchecked,
-    });
-    let user = json!({
-        "client-certificate": some(cert_file), "client-certificate-data": some(cert_data),
-        "client-key": some(key_file), "client-key-data": some(key_data),
-    });
-    (cluster, user)
 }
