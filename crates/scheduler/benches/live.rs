@@ -14,6 +14,7 @@
 )]
 
 use evictd_testkit::{Actor, ApiServer};
+use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -21,6 +22,10 @@ use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
+
+// The server shares the processors with the scheduler; with the allocator of libc it would be what is waited for.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// The size of the cluster.
 struct Size {
