@@ -50,7 +50,7 @@ const ARROWS: [(&str, &str); 34] = [
     ),
     (
         "batch-controller",
-        "pod placement scheduling batch-objects batch-jobs batch-admission batch batch-trace daemon cluster-client document command",
+        "pod manifests placement scheduling batch-objects batch-jobs batch-admission batch batch-trace daemon cluster-client document command",
     ),
     ("manifests", "pod"),
     ("document", "pod manifests"),

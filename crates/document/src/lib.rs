@@ -53,4 +53,6 @@ pub use document::{Document, LARGE, SMALL, STREAM};
 pub use error::DocumentError;
 pub use finder::{ENOUGH, mistakes_of};
 pub use mistake::{Mistake, Mistakes, Place};
-pub use objects::{Assumptions, InvalidField, Loaded, Loader, ObjectsError, Receiver, Source};
+pub use objects::{
+    Assumptions, InvalidField, Loaded, Loader, ObjectsError, OtherObject, Receiver, Source,
+};

@@ -111,6 +111,10 @@ impl Admission {
             ..Admitted::default()
         };
         if !admitted.pod.metadata.uid.is_empty() {
+            // Only where it is needed, because the spec may be shared.
+            if admitted.pod.spec.host_network {
+                defaults::ports_of_host_network(&mut admitted.pod.spec);
+            }
             return Ok(admitted);
         }
         defaults::complete(&mut admitted.pod);

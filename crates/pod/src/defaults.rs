@@ -6,7 +6,7 @@ use crate::{
     Quantity,
     requests::{containers_request, has_pod_level},
     resources::{CPU, MEMORY},
-    wire::{Container, Pod, PodSpec, ResourceList, ResourceRequirements},
+    wire::{Pod, PodSpec, ResourceList, ResourceRequirements},
 };
 
 /// The grace period of a pod that names none, in seconds.
@@ -24,10 +24,8 @@ pub fn apply(spec: &mut PodSpec) {
     let containers = spec.containers.iter_mut().chain(&mut spec.init_containers);
     for container in containers {
         requests_from_limits(&mut container.resources, |_| true);
-        if spec.host_network {
-            ports_of_host(container);
-        }
     }
+    ports_of_host_network(spec);
     pod_level_requests(spec);
     spec.termination_grace_period_seconds
         .get_or_insert(GRACE_PERIOD_SECONDS);
@@ -68,9 +66,14 @@ fn pod_level_requests(spec: &mut PodSpec) {
     requests_from_limits(resources, has_pod_level);
 }
 
-/// In the network of the node each port of a container is one of the node.
-fn ports_of_host(container: &mut Container) {
-    for port in &mut container.ports {
+/// In the network of the node each port of a container is one of the node. An API server stores no other pod, so that this changes
+/// nothing in one that it has stored.
+pub fn ports_of_host_network(spec: &mut PodSpec) {
+    if !spec.host_network {
+        return;
+    }
+    let containers = spec.containers.iter_mut().chain(&mut spec.init_containers);
+    for port in containers.flat_map(|container| &mut container.ports) {
         if port.host_port == 0 {
             port.host_port = port.container_port;
         }

@@ -1,6 +1,6 @@
 //! The pod to schedule, after the admission of the API server.
 
-use crate::dump::{IGNORED_KINDS, Loaded, PodKey};
+use crate::dump::{Loaded, PodKey};
 use evictd_document::{Document, DocumentError, Loader, ObjectsError, Source};
 use evictd_manifests::{Object, is_workload};
 use evictd_pod::wire;
@@ -154,9 +154,7 @@ fn admitted(document: &Document, loaded: &mut Loaded) -> Result<wire::Pod, Preem
             .wrong(format!("holds {count} pods; {needed}{held}"))
             .into());
     };
-    for (kind, count) in ignored {
-        let assumptions = &mut loaded.objects.assumptions;
-        assumptions.add(IGNORED_KINDS, || format!("{count} {kind} of --pod"));
-    }
+    let assumptions = &mut loaded.objects.assumptions;
+    assumptions.ignore(&ignored, " of --pod");
     Ok(pod)
 }

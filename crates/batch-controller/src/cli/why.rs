@@ -37,9 +37,9 @@ pub(super) struct Arguments {
     /// The namespace of the job.
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
-    /// A file instead of a cluster: a list of objects or a session, JSON or YAML; - is stdin.
+    /// A file instead of a cluster: objects or a session, JSON or YAML; - is stdin. Objects may be in several files.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "master"])]
-    cluster: Option<PathBuf>,
+    cluster: Vec<PathBuf>,
     /// The volcano-scheduler.conf of the scheduler. Default: that in the file, or the built-in one.
     #[arg(long, value_name = "FILE")]
     conf: Option<PathBuf>,
@@ -60,9 +60,10 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let cluster = match &self.cluster {
-            Some(file) => dump::read(file)?,
-            None => live::read(&self.connection, &self.namespace, &self.scheduler_name)?,
+        let cluster = if self.cluster.is_empty() {
+            live::read(&self.connection, &self.namespace, &self.scheduler_name)?
+        } else {
+            dump::read(&self.cluster)?
         };
         let (conf, is_given) = self.conf(&cluster)?;
         for warning in cluster.warnings.iter().chain(&conf.warnings) {

@@ -123,6 +123,29 @@ fn a_session_file_is_a_cluster_with_its_configuration() {
 }
 
 #[test]
+fn a1_a_dump_is_read_in_every_form_that_the_schedulers_commands_read() {
+    let (nodes, others): (Vec<Value>, Vec<Value>) = objects()
+        .into_iter()
+        .partition(|object| object["kind"] == "Node");
+    // A kind of the same name of another group, one that decides nothing, and a list in a list.
+    let custom = json!({"apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": {"name": "a"}, "status": "other"});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}});
+    let first = file(&list(vec![custom, map, list(nodes)]).to_string());
+    let documents: Vec<String> = others.iter().map(Value::to_string).collect();
+    let second = file(&documents.join("\n"));
+    let mut command = batch();
+    command
+        .args(["why", "train", "--cluster"])
+        .arg(first.path());
+    command.arg("--cluster").arg(second.path());
+    let output = program::run(&mut command, "");
+    let ignored =
+        "objects of kinds that no decision needs are ignored: 1 ConfigMap, 1 Node of longhorn.io";
+    assert!(stderr(&output).contains(ignored), "{}", stderr(&output));
+    assert!(page(&output).starts_with(HEADLINE), "{}", page(&output));
+}
+
+#[test]
 fn an_unknown_job_or_file_is_an_error() {
     let message = |input: &Value, arguments: &[&str]| refusal(&of_file(input, arguments), 2);
     let mut command = batch();
@@ -139,7 +162,7 @@ fn an_unknown_job_or_file_is_an_error() {
         &[],
     );
     assert!(
-        broken.contains("items[0]") && broken.contains("Pod x"),
+        broken.contains(":1:") && broken.contains("x: spec: invalid type: integer `3`"),
         "{broken}"
     );
     let conf = file("actions: \"dance\"\n");

@@ -6,6 +6,9 @@ use std::fmt;
 /// The most objects that are named for an assumption.
 const NAMED: usize = 3;
 
+/// The assumption about objects that change no decision, which is followed by their number by kind.
+const IGNORED_KINDS: &str = "objects of kinds that no decision needs are ignored";
+
 /// Assumptions, in the order in which they were first made.
 #[derive(Debug, Clone, Default)]
 pub struct Assumptions(Vec<Assumption>);
@@ -34,6 +37,17 @@ impl Assumptions {
     /// Notes an assumption that names its object itself.
     pub fn note(&mut self, assumption: impl Into<Cow<'static, str>>) {
         self.get_or_insert(assumption.into());
+    }
+
+    /// Notes the objects of kinds that no decision needs. `of` names their source, as in `1 ConfigMap of --pod`.
+    pub fn ignore<'k>(
+        &mut self,
+        kinds: impl IntoIterator<Item = (&'k String, &'k usize)>,
+        of: &str,
+    ) {
+        for (kind, count) in kinds {
+            self.add(IGNORED_KINDS, || format!("{count} {kind}{of}"));
+        }
     }
 
     fn get_or_insert(&mut self, assumption: Cow<'static, str>) -> &mut Assumption {

@@ -27,6 +27,38 @@ pub trait Receiver {
     /// # Errors
     /// If it cannot be used, with the field that prevents it.
     fn take(&mut self, object: Object) -> Result<(), InvalidField>;
+
+    /// Takes an object of a kind that [`Kind`] does not name; `None` if it is not used, and is only counted.
+    fn take_other(&mut self, _other: &OtherObject<'_>) -> Option<Result<(), Vec<Mistake>>> {
+        None
+    }
+}
+
+/// An object of a kind that [`Kind`] does not name.
+pub struct OtherObject<'f>(&'f Found<'f>);
+
+impl OtherObject<'_> {
+    /// Its kind.
+    pub fn kind(&self) -> &str {
+        self.0.kind
+    }
+
+    /// Its version with the group; empty if it has none.
+    pub fn api_version(&self) -> &str {
+        self.0.api_version
+    }
+
+    /// Parses it.
+    ///
+    /// # Errors
+    /// Every mistake in it, with its place.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<Mistake>> {
+        let Self(found) = self;
+        serde_json::from_slice(found.text).map_err(|error| {
+            let error = &error;
+            Explain { found, error }.visit::<T>()
+        })
+    }
 }
 
 /// Why an object cannot be used.
@@ -436,6 +468,11 @@ impl<R: Receiver> Sink for Loader<'_, R> {
             return self.hold(&found, title, Content::Workload(Box::new(workload)));
         }
         let Some(kind) = kind else {
+            if let Some(taken) = self.receiver.take_other(&OtherObject(&found)) {
+                let mistakes = taken.err().into_iter().flatten();
+                mistakes.for_each(|mistake| self.refuse(mistake));
+                return;
+            }
             let name = Kind::title_of_other(found.kind, found.api_version);
             *self.loaded.ignored.entry(name).or_default() += 1;
             return;

@@ -12,7 +12,7 @@ mod tests;
 mod yaml;
 
 pub use assumptions::Assumptions;
-pub use loader::{InvalidField, Loaded, Loader, Receiver};
+pub use loader::{InvalidField, Loaded, Loader, OtherObject, Receiver};
 
 use crate::error::DocumentError;
 use crate::mistake::Mistakes;

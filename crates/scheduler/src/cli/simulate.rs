@@ -9,7 +9,7 @@ use crate::simulate::{sequence, timeline, what_if};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Output, Progress, warn};
-use evictd_document::{Document, LARGE};
+use evictd_document::{Assumptions, Document, LARGE};
 use evictd_scheduling::config::InvalidField;
 use evictd_scheduling::simulation::{self, Sequence, SequenceFile, SequenceOutcome, Timeline};
 use serde::Deserialize;
@@ -112,6 +112,11 @@ impl Arguments {
         })?;
         for (index, warning) in &outcome.warnings {
             warn("evictd-scheduler", &format!("steps[{index}]: {warning}"));
+        }
+        let mut assumptions = Assumptions::default();
+        assumptions.ignore(&outcome.ignored, "");
+        for line in assumptions.lines() {
+            warn("evictd-scheduler", &line);
         }
         self.output.print(&outcome, |outcome, view| {
             timeline::page(outcome, &steps, view)

@@ -27,9 +27,6 @@ pub enum DumpError {
     },
 }
 
-/// The assumption about objects that change no decision, which is followed by their number by kind.
-pub(crate) const IGNORED_KINDS: &str = "objects of kinds that no decision needs are ignored";
-
 /// Identifies the pod to schedule in the dump.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "as in the metadata of a pod")]
@@ -156,9 +153,7 @@ impl<'p> Builder<'p> {
             let (name, ignored) = (name.to_owned(), counts_of(&ignored));
             return Err(DumpError::NoNodes { name, ignored });
         }
-        for (kind, count) in ignored {
-            assumptions.add(IGNORED_KINDS, || format!("{count} {kind}"));
-        }
+        assumptions.ignore(&ignored, "");
         for budget in void_budgets {
             let assumption =
                 "budgets with an empty spec.selector cover no pod where preemption asks";

@@ -3,6 +3,7 @@
 use super::replicas;
 use crate::attempt::{Case, Gang, Status};
 use evictd_placement::NodeId;
+use evictd_pod::resources::{CPU, MEMORY, quantity};
 use evictd_preemption::PlanError;
 use evictd_scheduling::{
     Filtered, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict, suggestions,
@@ -73,6 +74,9 @@ pub(crate) struct Answer {
 #[derive(Debug, Serialize)]
 pub(super) struct Scored {
     pub(super) total: i64,
+    /// The amounts behind the scores, with the pod: of those allocatable. A container that requests nothing counts with
+    /// 100m cpu and 200Mi memory.
+    pub(super) amounts: BTreeMap<&'static str, String>,
     /// By plugin: the raw, the normalized (0 to 100) and the weighted score.
     pub(super) plugins: BTreeMap<String, [i64; 3]>,
 }
@@ -181,6 +185,7 @@ impl Answer {
             });
             let node_scores = Scored {
                 total: *total,
+                amounts: amounts(case, *id),
                 plugins: plugins.collect(),
             };
             // Negative, so that the highest total comes first and equal ones are sorted by name.
@@ -192,6 +197,29 @@ impl Answer {
         self.chosen = names.next();
         self.runner_up = names.next();
     }
+}
+
+/// `835m of 8`
+fn amounts(case: &Case, id: NodeId) -> BTreeMap<&'static str, String> {
+    let (node, pod) = (case.cluster.node(id), &case.pod);
+    // As in kube-scheduler, scoring ignores pod-level requests.
+    let of_containers = pod.identity.of_containers.as_ref();
+    let requested = of_containers.map_or(pod.scored, |of_containers| of_containers.1);
+    let used = [
+        (CPU, node.scored.cpu + requested.cpu, node.allocatable.cpu),
+        (
+            MEMORY,
+            node.scored.memory + requested.memory,
+            node.allocatable.memory,
+        ),
+    ];
+    let text = |resource, used, all| {
+        let (used, all) = (quantity(resource, used), quantity(resource, all));
+        (resource, format!("{used} of {all}"))
+    };
+    used.into_iter()
+        .map(|(resource, used, all)| text(resource, used, all))
+        .collect()
 }
 
 /// The most nodes with obstacles or suggestions.

@@ -143,7 +143,16 @@ fn scores(answer: &Answer, view: View) -> String {
         more => format!(" and {more} more"),
     };
     let list = view.hanging("The best nodes: ", &format!("{}{more}", named.join(", ")));
-    format!("{table}\n\n{list}")
+    let amounts = best.first().map_or(String::new(), |(name, scored)| {
+        let amounts = scored.amounts.iter();
+        let amounts: Vec<String> = amounts.map(|(name, of)| format!("{name} {of}")).collect();
+        format!(
+            "on {name} with the pod {}; a container that requests nothing counts with 100m cpu and 200Mi memory",
+            amounts.join(", ")
+        )
+    });
+    let amounts = view.hanging("Amounts behind the scores: ", &amounts);
+    format!("{table}\n\n{list}\n{amounts}")
 }
 
 fn indented(text: &str) -> String {

@@ -1,6 +1,5 @@
 //! The input of `simulate --cluster`: a dump of a cluster, pods to add, and nodes to drain.
 
-use crate::dump::IGNORED_KINDS;
 use evictd_document::{Assumptions, Loader, ObjectsError, Source};
 use evictd_manifests::Object;
 use evictd_placement::{Cluster, Pod};
@@ -95,9 +94,7 @@ impl WhatIf {
             }
         }
         let mut assumptions = known.assumptions;
-        for (kind, count) in known.ignored {
-            assumptions.add(IGNORED_KINDS, || format!("{count} {kind}"));
-        }
+        assumptions.ignore(&known.ignored, "");
         Ok(Self {
             objects,
             pending,

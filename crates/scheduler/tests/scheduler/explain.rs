@@ -52,6 +52,18 @@ fn the_page_shows_the_chosen_node_and_the_deciding_scores() {
 }
 
 #[test]
+fn the_amounts_behind_the_scores_are_shown() {
+    let nodes = [node("one", "2"), node("two", "4")];
+    // It requests no memory, which counts as 200Mi.
+    let result = answer(&explain(&nodes, &pod("1"), &["-o", "json"]));
+    let amounts = json!({ "cpu": "1 of 4", "memory": "200Mi of 8Gi" });
+    assert_eq!(result["scores"]["two"]["amounts"], amounts, "{result}");
+    let output = explain(&nodes, &pod("1"), &[]);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.contains("Amounts behind the scores:"), "{page}");
+}
+
+#[test]
 fn the_number_of_pods_like_it_that_fit_is_counted() {
     let nodes = [node("one", "2"), node("two", "4"), node("small", "500m")];
     let result = answer(&explain(&nodes, &pod("1"), &["-o", "json"]));

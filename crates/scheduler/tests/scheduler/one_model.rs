@@ -280,3 +280,19 @@ fn a4_explain_and_plan_say_the_state_of_a_group_and_place_a_gang_as_a_whole() {
     assert_eq!(explained["chosen"], answer["placed"]["default/web"]);
     assert_eq!(explained["chosen"], "n2");
 }
+
+#[test]
+fn a1_a_stored_pod_in_the_network_of_its_node_holds_the_ports_of_its_containers() {
+    let ports = json!({ "hostNetwork": true, "containers": [{ "name": "c", "ports": [{ "containerPort": 8080 }] }] });
+    let stored = |name: &str, node: Option<&str>| {
+        let mut pod = pod(name, &ports);
+        pod["metadata"]["uid"] = json!(name);
+        pod["spec"]["nodeName"] = json!(node);
+        pod
+    };
+    let nodes = [node("n1", &json!({})), node("n2", &json!({}))];
+    let taken = [&nodes[..], &[stored("holder", Some("n1"))]].concat();
+    both_place(&taken, &stored("hn", None), &json!(["n2"]));
+    let full = [&taken[..], &[stored("holder2", Some("n2"))]].concat();
+    both_place(&full, &stored("hn", None), &json!([]));
+}

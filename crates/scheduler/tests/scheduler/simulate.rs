@@ -353,3 +353,28 @@ fn a4_devices_that_no_pod_can_use_where_they_are_are_given_back() {
         "{result}"
     );
 }
+
+#[test]
+fn a1_a_timeline_reads_the_kinds_of_kubernetes_and_counts_the_others() {
+    let node = |version: &str, name: &str| {
+        json!({ "kind": "Node", "apiVersion": version, "metadata": { "name": name },
+            "status": { "allocatable": { "cpu": "4", "pods": "9" } } })
+    };
+    let mut custom = node("longhorn.io/v1beta2", "n1");
+    custom["status"] = json!("not that of a node");
+    let pod = json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "web", "uid": "w" }, "spec": { "containers": [{ "name": "c" }] } });
+    let timeline = json!({ "now": "2026-01-01T00:00:00Z", "objects": [pod, custom, { "kind": "ConfigMap", "metadata": { "name": "c" } }], "steps": [
+        { "at": 1, "do": "pop" },
+        { "at": 2, "do": "unschedulable", "pod": "default/web", "plugins": ["NodeResourcesFit"] },
+        { "at": 3, "do": "add", "object": custom },
+        { "at": 4, "do": "add", "object": node("v1", "n1") },
+    ]});
+    let output = simulate(&timeline, &["-o", "json"]);
+    let ignored =
+        "objects of kinds that no decision needs are ignored: 1 ConfigMap, 2 Node of longhorn.io";
+    assert!(stderr(&output).contains(ignored), "{}", stderr(&output));
+    let steps = answer(&output)["steps"].clone();
+    // Only the node of Kubernetes wakes the pod.
+    assert_eq!(steps[2]["unschedulable"], json!(["default/web"]), "{steps}");
+    assert_eq!(steps[3]["backoff"], json!(["default/web"]), "{steps}");
+}

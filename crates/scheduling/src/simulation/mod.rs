@@ -198,6 +198,15 @@ pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<InvalidField>> {
         keys: HashMap::new(),
         outcome: Outcome::default(),
     };
+    let in_steps = timeline
+        .steps
+        .iter()
+        .filter_map(|step| step.object.as_ref());
+    for object in timeline.objects.iter().chain(in_steps) {
+        if let Object::Other(Some(title)) = object {
+            *run.outcome.ignored.entry(title.clone()).or_default() += 1;
+        }
+    }
     for object in timeline.objects {
         let moved = run.put(timeline.now, Some(object.clone()), &object);
         run.count(moved);

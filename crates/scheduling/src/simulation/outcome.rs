@@ -16,6 +16,9 @@ pub struct Outcome {
     pub pods: BTreeMap<String, PodOutcome>,
     /// How many pods entered a queue because of an event, by `queue/event`.
     pub incoming: BTreeMap<String, u64>,
+    /// How many objects of kinds that wake no pod there were, by kind.
+    #[serde(skip)]
+    pub ignored: BTreeMap<String, usize>,
     /// Steps that were not possible, by index, with the error.
     #[serde(skip)]
     pub warnings: Vec<(usize, String)>,

@@ -1,25 +1,23 @@
-//! Reads a cluster from a file: a list of objects as `kubectl get -o json` prints it, or a session as `simulate` reads it.
+//! Reads a cluster from files: objects in every form that the scheduler's commands read, or a session as `simulate` reads it.
 
 use super::objects::{ClusterObjects, Object};
 use evictd_batch::session::Objects;
 use evictd_batch_objects::Job;
 use evictd_command::Failure;
-use evictd_document::{Document, LARGE};
+use evictd_document::{
+    Document, InvalidField, LARGE, Loader, Mistake, OtherObject, Receiver, Source,
+};
+use evictd_manifests as manifests;
 use evictd_pod::wire::null_is_default;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::Value;
-use std::path::Path;
+use std::path::PathBuf;
 
-/// The field that distinguishes the two kinds of files.
+/// The fields of Kubernetes objects and lists, which a session does not have.
 #[derive(Deserialize)]
 struct Shape {
+    kind: Option<IgnoredAny>,
     items: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct List {
-    items: Vec<Value>,
 }
 
 /// Further objects in the file of a session.
@@ -29,91 +27,111 @@ struct FurtherObjects {
     jobs: Vec<Job>,
 }
 
-pub(super) fn read(file: &Path) -> Result<ClusterObjects, Failure> {
-    let document = Document::read(file, LARGE).map_err(Failure::input)?;
-    let shape: Shape = document.parse().map_err(Failure::input)?;
-    let mut cluster = if shape.items.is_some() {
-        list(&document)?
-    } else {
-        let objects: Objects = document.parse().map_err(Failure::input)?;
-        let FurtherObjects { jobs } = document.parse().map_err(Failure::input)?;
-        ClusterObjects {
-            objects,
-            jobs,
-            ..ClusterObjects::default()
-        }
+pub(super) fn read(files: &[PathBuf]) -> Result<ClusterObjects, Failure> {
+    let documents = files.iter().map(|file| Document::read(file, LARGE));
+    let documents: Vec<Document> = documents
+        .collect::<Result<_, _>>()
+        .map_err(Failure::input)?;
+    let mut cluster = match documents.as_slice() {
+        [document] if is_session(document) => session(document)?,
+        documents => objects(documents)?,
     };
+    let names: Vec<&str> = documents.iter().map(Document::name).collect();
     for (what, missing) in [
         ("nodes", cluster.objects.nodes.is_empty()),
         ("queues", cluster.objects.queues.is_empty()),
     ] {
         if missing {
-            let warning = format!("{} holds no {what}", document.name());
+            let warning = format!("{} holds no {what}", names.join(", "));
             cluster.warnings.push(warning);
         }
     }
     Ok(cluster)
 }
 
-fn list(document: &Document) -> Result<ClusterObjects, Failure> {
-    let List { items } = document.parse().map_err(Failure::input)?;
-    let mut cluster = ClusterObjects::default();
-    let mut mistakes = Vec::new();
-    for (index, item) in items.into_iter().enumerate() {
-        let name = item["metadata"]["name"].as_str().unwrap_or_default();
-        let kind = item["kind"].as_str().unwrap_or_default();
-        let title = format!("{kind} {name}");
-        let added = match object(item) {
-            Ok(None) => Ok(()),
-            Ok(Some(object)) => cluster.add(object).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        // All mistakes are reported at once.
-        if let Err(message) = added {
-            mistakes.push((format!("items[{index}]"), format!("{title}: {message}")));
-        }
-    }
-    if mistakes.is_empty() {
-        return Ok(cluster);
-    }
-    Err(Failure::input(document.wrong_fields(mistakes)))
+fn is_session(document: &Document) -> bool {
+    let shape = document.parse::<Shape>();
+    shape.is_ok_and(|shape| shape.kind.is_none() && shape.items.is_none())
 }
 
-/// Parses an object; `None` if its kind is not used.
-fn object(item: Value) -> Result<Option<Object>, serde_json::Error> {
-    fn of<T: DeserializeOwned>(
-        item: Value,
-        variant: fn(Box<T>) -> Object,
-    ) -> Result<Option<Object>, serde_json::Error> {
-        serde_json::from_value(item)
-            .map(Box::new)
-            .map(variant)
-            .map(Some)
+fn session(document: &Document) -> Result<ClusterObjects, Failure> {
+    let objects: Objects = document.parse().map_err(Failure::input)?;
+    let FurtherObjects { jobs } = document.parse().map_err(Failure::input)?;
+    Ok(ClusterObjects {
+        objects,
+        jobs,
+        ..ClusterObjects::default()
+    })
+}
+
+fn objects(documents: &[Document]) -> Result<ClusterObjects, Failure> {
+    let mut cluster = ClusterObjects::default();
+    let mut loader = Loader::of_cluster(&mut cluster, false);
+    for document in documents {
+        let text = document.text().as_bytes();
+        let name = document.name().to_owned();
+        loader.read(Source { name, text }).map_err(Failure::input)?;
     }
-    let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
-    let (kind, version) = (text("kind"), text("apiVersion"));
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    match (group, kind.as_str()) {
-        ("", "Node") => of(item, Object::Node),
-        ("", "Pod") => of(item, Object::Pod),
-        ("" | "events.k8s.io", "Event") => of(item, Object::Event),
-        ("", "Namespace") => of(item, Object::Namespace),
-        ("", "PersistentVolumeClaim") => of(item, Object::Claim),
-        ("", "PersistentVolume") => of(item, Object::Volume),
-        ("batch.volcano.sh", "Job") => of(item, Object::Job),
-        ("scheduling.volcano.sh", "PodGroup") => of(item, Object::PodGroup),
-        ("scheduling.volcano.sh", "Queue") => of(item, Object::Queue),
-        ("scheduling.k8s.io", "PodGroup") => of(item, Object::UpstreamPodGroup),
-        ("scheduling.k8s.io", "Workload") => of(item, Object::Workload),
-        ("scheduling.k8s.io", "PriorityClass") => of(item, Object::PriorityClass),
-        ("storage.k8s.io", "StorageClass") => of(item, Object::StorageClass),
-        ("storage.k8s.io", "CSINode") => of(item, Object::CsiNode),
-        ("storage.k8s.io", "VolumeAttachment") => of(item, Object::VolumeAttachment),
-        ("storage.k8s.io", "CSIDriver") => of(item, Object::CsiDriver),
-        ("storage.k8s.io", "CSIStorageCapacity") => of(item, Object::StorageCapacity),
-        ("resource.k8s.io", "ResourceClaim") => of(item, Object::ResourceClaim),
-        ("resource.k8s.io", "ResourceSlice") => of(item, Object::ResourceSlice),
-        ("resource.k8s.io", "DeviceClass") => of(item, Object::DeviceClass),
-        _ => Ok(None),
+    let loaded = loader.finish().map_err(Failure::input)?;
+    let mut assumptions = loaded.assumptions;
+    assumptions.ignore(&loaded.ignored, "");
+    cluster.warnings.extend(assumptions.lines());
+    Ok(cluster)
+}
+
+impl Receiver for ClusterObjects {
+    fn take(&mut self, object: manifests::Object) -> Result<(), InvalidField> {
+        use manifests::Object as Read;
+        let object = match object {
+            Read::Node(object) => Object::Node(object),
+            Read::Pod(manifest) => Object::Pod(Box::new(manifest.pod)),
+            Read::PodGroup(object) => Object::UpstreamPodGroup(object),
+            Read::PriorityClass(object) => Object::PriorityClass(object),
+            Read::Namespace(object) => Object::Namespace(object),
+            Read::PersistentVolumeClaim(object) => Object::Claim(object),
+            Read::PersistentVolume(object) => Object::Volume(object),
+            Read::StorageClass(object) => Object::StorageClass(object),
+            Read::CsiNode(object) => Object::CsiNode(object),
+            Read::VolumeAttachment(object) => Object::VolumeAttachment(object),
+            Read::CsiDriver(object) => Object::CsiDriver(object),
+            Read::CsiStorageCapacity(object) => Object::StorageCapacity(object),
+            Read::ResourceClaim(object) => Object::ResourceClaim(object),
+            Read::ResourceSlice(object) => Object::ResourceSlice(object),
+            Read::DeviceClass(object) => Object::DeviceClass(object),
+            // Sessions ask for no budgets and no spread owners, and admission has read the others.
+            Read::PodDisruptionBudget(_)
+            | Read::Service(_)
+            | Read::ReplicationController(_)
+            | Read::ReplicaSet(_)
+            | Read::StatefulSet(_)
+            | Read::ResourceClaimTemplate(_)
+            | Read::RuntimeClass(_)
+            | Read::LimitRange(_) => return Ok(()),
+        };
+        self.add(object).map_err(|error| InvalidField {
+            field: error.field,
+            message: error.error.to_string(),
+        })
+    }
+
+    fn take_other(&mut self, other: &OtherObject<'_>) -> Option<Result<(), Vec<Mistake>>> {
+        fn push<T: DeserializeOwned>(
+            other: &OtherObject<'_>,
+            to: &mut Vec<T>,
+        ) -> Result<(), Vec<Mistake>> {
+            to.push(other.read()?);
+            Ok(())
+        }
+        let version = other.api_version();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let objects = &mut self.objects;
+        Some(match (group, other.kind()) {
+            ("" | "events.k8s.io", "Event") => push(other, &mut self.events),
+            ("batch.volcano.sh", "Job") => push(other, &mut self.jobs),
+            ("scheduling.volcano.sh", "PodGroup") => push(other, &mut objects.pod_groups),
+            ("scheduling.volcano.sh", "Queue") => push(other, &mut objects.queues),
+            ("scheduling.k8s.io", "Workload") => push(other, &mut objects.workloads),
+            _ => return None,
+        })
     }
 }

@@ -2,10 +2,10 @@
 
 use evictd_batch::session::Objects;
 use evictd_batch::why::Event;
-use evictd_batch_objects::{Job, PodGroup, Queue, Workload};
+use evictd_batch_objects::{Job, Workload};
 use evictd_placement::{Cluster, InvalidObject};
+use evictd_pod::Node;
 use evictd_pod::wire::{self, Pod};
-use evictd_pod::{Node, defaults};
 
 #[derive(Default)]
 pub(super) struct ClusterObjects {
@@ -21,14 +21,10 @@ pub(super) struct ClusterObjects {
 pub(super) enum Object {
     Node(Box<Node>),
     Pod(Box<Pod>),
-    Job(Box<Job>),
-    PodGroup(Box<PodGroup>),
     /// A pod group of `scheduling.k8s.io`.
     UpstreamPodGroup(Box<wire::PodGroup>),
     Workload(Box<Workload>),
-    Queue(Box<Queue>),
     PriorityClass(Box<wire::PriorityClass>),
-    Event(Box<Event>),
     Namespace(Box<wire::Namespace>),
     Claim(Box<wire::PersistentVolumeClaim>),
     Volume(Box<wire::PersistentVolume>),
@@ -47,17 +43,10 @@ impl ClusterObjects {
         let (objects, cluster) = (&mut self.objects, &mut self.cluster);
         match object {
             Object::Node(object) => objects.nodes.push(*object),
-            Object::Pod(mut object) => {
-                defaults::complete(&mut object);
-                objects.pods.push(*object);
-            }
-            Object::Job(object) => self.jobs.push(*object),
-            Object::PodGroup(object) => objects.pod_groups.push(*object),
+            Object::Pod(object) => objects.pods.push(*object),
             Object::UpstreamPodGroup(object) => objects.upstream_pod_groups.push(*object),
             Object::Workload(object) => objects.workloads.push(*object),
-            Object::Queue(object) => objects.queues.push(*object),
             Object::PriorityClass(object) => objects.priority_classes.push(*object),
-            Object::Event(object) => self.events.push(*object),
             Object::Namespace(object) => cluster.add_namespace(&object),
             Object::Claim(object) => cluster.add_claim(&object)?,
             Object::Volume(object) => cluster.add_volume(&object)?,
