@@ -88,14 +88,27 @@ pub enum Difference {
     /// The host list follows a job that is scaled before its pods are created. In Volcano they start with the earlier list,
     /// which is rewritten once the job runs (S6-036, S6-056).
     HostsFollowScaling,
+    /// Only the branches of a tree of queues that cannot be used get nothing, and their jobs are told why. In Volcano one
+    /// missing parent, a cycle or a job in an inner queue stops every queue (S6-153, S6-154).
+    UsableBranches,
+    /// Below a closed queue no job is enqueued. Volcano looks at the state of the leaf alone (S6-161).
+    ClosedAncestors,
+    /// A capability of the root limits only what it names. In Volcano cpu or memory that it does not name is zero for all
+    /// (S6-157).
+    UnnamedRootIsUnlimited,
+    /// Reclaim keeps the guarantees of all queues above a victim. Volcano keeps that of its leaf (S6-166).
+    AncestorGuarantees,
+    /// The shares of inner queues follow the placements of a session, so that branches take turns. In Volcano they stay as
+    /// they were when it opened (S6-155).
+    InnerSharesFollow,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compat(u32);
+pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::HostsFollowScaling as u32 + 1;
+const COUNT: u32 = Difference::InnerSharesFollow as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

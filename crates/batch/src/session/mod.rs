@@ -81,7 +81,7 @@ pub use known::{GroupWrite, Known};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, ObjectKind, Outcome, PodCondition,
-    QueueOutcome, Refused, UpstreamOutcome,
+    QueueOutcome, QueueTreeOutcome, Refused, UpstreamOutcome,
 };
 
 pub use plain::plain_job;

@@ -52,6 +52,9 @@ pub struct Outcome {
     /// Queues' shares at the beginning, if a plugin shares by queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues_at_open: Option<BTreeMap<String, QueueOutcome>>,
+    /// The tree of queues at the beginning, if plugin capacity uses one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_tree_at_open: Option<BTreeMap<String, QueueTreeOutcome>>,
     /// Jobs' shares at the beginning, if drf is loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_shares_at_open: Option<BTreeMap<String, JobShareOutcome>>,
@@ -121,6 +124,19 @@ pub struct QueueOutcome {
     pub request: Option<Amounts>,
     /// The largest part of its deserved share that is allocated.
     pub share: f64,
+}
+
+/// A queue's place in the tree of queues.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct QueueTreeOutcome {
+    /// The queues above it, the root first.
+    pub ancestors: Vec<String>,
+    /// Its capability, with what it inherits.
+    pub capability: Amounts,
+    /// The queues below it.
+    pub children: Vec<String>,
+    /// Its guarantee; that of the root is the sum of its children's.
+    pub guarantee: Amounts,
 }
 
 /// A job's share.

@@ -96,7 +96,7 @@ fn permitted_candidates(
         return session.tx.tiers().permitted(kind, task, candidates);
     }
     // Tasks that gangs can spare come first, then those with the least lost work, because plugins permit only so many.
-    let (mut all, mut rest) = spare_first(session.tx.tiers(), candidates.to_vec());
+    let (mut all, mut rest) = spare_first(session.tx.tiers(), task, candidates.to_vec());
     if kind == EvictionKind::Reclaim && session.tx.compat.has(Difference::LeastLostWork) {
         let gangs = least_lost_first(&session.tx.snapshot, gangs_of(&session.tx.snapshot, &rest));
         let job = |task: TaskId| session.tx.snapshot.tasks[task].job;
@@ -175,10 +175,10 @@ fn fits_now(session: &mut Session<'_>, preemptor: Preemptor) -> bool {
 /// The victims in the order of their eviction; those of one round are evicted together.
 fn rounds(session: &Session<'_>, preemptor: Preemptor, victims: Vec<TaskId>) -> Vec<Vec<TaskId>> {
     if !session.tx.tiers().evicts_whole_gangs() {
-        let order = session.tx.tiers().victims_in_order(victims);
+        let order = session.tx.tiers().victims_in_order(preemptor.task, victims);
         return order.into_iter().map(|victim| vec![victim]).collect();
     }
-    let (spare, rest) = spare_first(session.tx.tiers(), victims);
+    let (spare, rest) = spare_first(session.tx.tiers(), preemptor.task, victims);
     let mut gangs = gangs_of(&session.tx.snapshot, &rest);
     if preemptor.kind == EvictionKind::Reclaim && session.tx.compat.has(Difference::LeastLostWork) {
         gangs = least_lost_first(&session.tx.snapshot, gangs);
@@ -217,9 +217,13 @@ fn least_lost_first(snapshot: &Snapshot, jobs: Vec<JobId>) -> Vec<JobId> {
 }
 
 /// Splits tasks into those that their gangs can spare and the others, each in victim order.
-fn spare_first(tiers: Tiers<'_>, tasks: Vec<TaskId>) -> (Vec<TaskId>, Vec<TaskId>) {
+fn spare_first(
+    tiers: Tiers<'_>,
+    preemptor: TaskId,
+    tasks: Vec<TaskId>,
+) -> (Vec<TaskId>, Vec<TaskId>) {
     let mut left: HashMap<JobId, i32> = HashMap::new();
-    let order = tiers.victims_in_order(tasks).into_iter();
+    let order = tiers.victims_in_order(preemptor, tasks).into_iter();
     order.partition(|task| {
         let job_id = tiers.snapshot.tasks[*task].job;
         let job = &tiers.snapshot.jobs[job_id];
@@ -253,7 +257,7 @@ fn whole_gang(tx: &Transaction<'_>, preemptor: Preemptor, job_id: JobId) -> Opti
     let precedes = preemptor.kind == EvictionKind::Reclaim
         || !tx.compat.has(Difference::PreemptByJobOrder)
         || tx.tiers().allowed_by_order(preemptor.task, &placed).len() == placed.len();
-    (all && precedes).then(|| tx.tiers().victims_in_order(placed))
+    (all && precedes).then(|| tx.tiers().victims_in_order(preemptor.task, placed))
 }
 
 /// The tasks of a job that are on nodes, and were before this session.

@@ -3,12 +3,12 @@
 use crate::conf::PluginName;
 use crate::session::objects::{ROOT, quantity};
 use crate::session::outcome::{
-    Amount, Amounts, Eviction, JobShareOutcome, Outcome, QueueOutcome, Refused,
+    Amount, Amounts, Eviction, JobShareOutcome, Outcome, QueueOutcome, QueueTreeOutcome, Refused,
 };
 use crate::session::plugins::{Plugin, QueueShare};
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::TaskId;
+use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::Transaction;
@@ -48,6 +48,7 @@ pub(crate) fn report_open(tx: &Transaction<'_>, outcome: &mut Outcome) {
         outcome.queue_order_at_open.push(name);
     }
     outcome.queues_at_open = queue_outcomes(tx, true);
+    outcome.queue_tree_at_open = queue_tree(tx);
     let job_shares = tx.plugins.all().find_map(Plugin::job_shares);
     outcome.job_shares_at_open = job_shares.map(|job_shares| {
         let shares = tx.snapshot.live_jobs().map(|(index, job)| {
@@ -158,6 +159,29 @@ fn queue_outcomes(tx: &Transaction<'_>, all: bool) -> Option<BTreeMap<String, Qu
         ))
     });
     Some(outcomes.collect())
+}
+
+/// The tree of queues, if plugin capacity uses one.
+fn queue_tree(tx: &Transaction<'_>) -> Option<BTreeMap<String, QueueTreeOutcome>> {
+    let plugin = tx.plugins.get(PluginName::Capacity)?;
+    let (tree, shares) = plugin.queue_tree().zip(plugin.queue_shares())?;
+    let names = |queues: &[QueueId]| {
+        let names = queues
+            .iter()
+            .map(|queue| tx.snapshot.queues[*queue].name.to_string());
+        names.collect::<Vec<String>>()
+    };
+    let queues = tx.snapshot.live_queues().filter_map(|(id, queue)| {
+        let share = shares.of(id)?;
+        let outcome = QueueTreeOutcome {
+            ancestors: names(&tree.ancestors[id]),
+            capability: amounts(&tx.snapshot, &share.capability),
+            children: names(&tree.children[id]),
+            guarantee: amounts(&tx.snapshot, &share.guarantee),
+        };
+        Some((queue.name.to_string(), outcome))
+    });
+    Some(queues.collect())
 }
 
 fn queue_outcome(snapshot: &Snapshot, share: &QueueShare, all: bool) -> QueueOutcome {

@@ -9,11 +9,13 @@ mod hierarchy;
 mod overcommit;
 mod priority;
 mod proportion;
+mod queue_tree;
 mod redistribution;
 mod shares;
 mod tiers;
 
 pub(crate) use drf::JobShare;
+pub(crate) use queue_tree::QueueTree;
 pub(crate) use shares::{QueueShare, Shares};
 pub(crate) use tiers::Tiers;
 
@@ -86,6 +88,11 @@ pub(crate) trait Plugin: Debug {
         Ordering::Equal
     }
 
+    /// The order in which two queues lose pods to another queue; `Less` if the first loses them first.
+    fn victim_queue_order(&self, one: QueueId, other: QueueId, preemptor: QueueId) -> Ordering {
+        Ordering::Equal
+    }
+
     /// The candidates that a task may preempt within its queue.
     fn preemptable(
         &self,
@@ -142,9 +149,15 @@ pub(crate) trait Plugin: Debug {
         let Some(shares) = self.queue_shares() else {
             return true;
         };
-        let share = shares.of(queue);
+        let fits = |share: &QueueShare| share.with(request).within_for(self.limit(share), request);
         snapshot.queues[queue].open
-            && share.is_none_or(|share| share.with(request).within_for(self.limit(share), request))
+            && self.has_place(queue)
+            && shares.path(queue).all(|(_, share)| fits(share))
+    }
+
+    /// Whether jobs of a queue may have anything: it has a place in the tree of queues, and no queues below.
+    fn has_place(&self, queue: QueueId) -> bool {
+        true
     }
 
     /// Whether a queue may evict pods of other queues for a request.
@@ -208,18 +221,30 @@ pub(crate) trait Plugin: Debug {
         amount: &dyn Fn(&QueueShare) -> Resource,
         request: &Resource,
     ) -> bool {
-        let share = self.queue_shares().and_then(|shares| shares.of(queue));
-        share.is_none_or(|share| {
+        let Some(shares) = self.queue_shares() else {
+            return true;
+        };
+        shares.path(queue).all(|(_, share)| {
             let amount = amount(share);
             amount.within_for(self.limit(share), request)
                 && amount.within_for(&share.real_capability, request)
         })
     }
 
-    /// The largest part of its fair share that a queue holds or was promised.
-    fn promised_share(&self, snapshot: &Snapshot, queue: QueueId) -> Option<f64> {
+    /// Of two queues the largest part of their fair shares that they hold or were promised.
+    fn promised_shares(
+        &self,
+        snapshot: &Snapshot,
+        (one, other): (QueueId, QueueId),
+    ) -> Option<(f64, f64)> {
         let shares = self.queue_shares()?;
-        Some(shares.promised(queue, &snapshot.total, false))
+        let promised = |queue: QueueId| shares.promised(queue, &snapshot.total, false);
+        Some((promised(one), promised(other)))
+    }
+
+    /// The tree of queues, if the plugin uses it.
+    fn queue_tree(&self) -> Option<&QueueTree> {
+        None
     }
 
     /// Whether it knows the deserved share of a queue.
@@ -256,7 +281,7 @@ fn build(plugin: &conf::Plugin, snapshot: &Snapshot, compat: Compat) -> Option<B
         PluginName::Conformance => Box::new(conformance::Conformance),
         PluginName::Drf => Box::new(drf::Drf::open(snapshot, plugin)),
         PluginName::Proportion => Box::new(proportion::Proportion::open(snapshot, compat)),
-        PluginName::Capacity => Box::new(capacity::Capacity::open(snapshot, compat)),
+        PluginName::Capacity => Box::new(capacity::Capacity::open(snapshot, plugin, compat)),
         PluginName::Overcommit => {
             let factor = plugin.arguments.number("overcommit-factor", 1.2);
             Box::new(overcommit::Overcommit::open(snapshot, compat, factor))

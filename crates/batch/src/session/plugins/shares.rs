@@ -24,6 +24,8 @@ pub(crate) struct QueueShare {
     /// The amounts that its jobs hold beyond their minResources.
     pub(crate) elastic: Resource,
     pub(crate) guarantee: Resource,
+    /// Its capability, with what it inherits from the queues above. Empty without a tree of queues.
+    pub(crate) capability: Resource,
     /// The most it can have.
     pub(crate) real_capability: Resource,
     pub(crate) share: f64,
@@ -42,10 +44,14 @@ pub(crate) struct ReducedShare {
     pub(crate) deserved: Resource,
 }
 
-/// The queues that have a job, by index.
+/// The shares of queues by index: of those that have a job, or of every queue of a tree.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shares {
     pub(crate) queues: Vec<Option<QueueShare>>,
+    /// By queue, the queues above it, the root first. Empty without a tree.
+    pub(crate) ancestors: Vec<Vec<QueueId>>,
+    /// Whether the shares of inner queues follow what happens in the session.
+    pub(crate) inner_shares_follow: bool,
 }
 
 impl QueueShare {
@@ -109,10 +115,11 @@ impl Shares {
         }
         let mut shares = Self {
             queues: vec![None; snapshot.queues.len()],
+            ..Self::default()
         };
         for (index, job) in snapshot.live_jobs() {
             let queue = &snapshot.queues[job.queue];
-            let part = shares.queues[job.queue].get_or_insert_with(|| {
+            shares.queues[job.queue].get_or_insert_with(|| {
                 let guarantee = queue.guarantee.clone().unwrap_or_default();
                 let mut most = snapshot.total.beyond(&guaranteed);
                 most.add(&guarantee);
@@ -133,20 +140,47 @@ impl Shares {
                     ..QueueShare::default()
                 }
             });
-            part.allocated.add(&job.allocated);
-            part.request.add(&job.allocated);
-            part.elastic
-                .add(&job.allocated.beyond(&job.min_resources()));
-            if let Some(inqueue) = snapshot.promised(index, compat) {
-                part.inqueue.add(&inqueue);
-            }
-            if job.count(Status::Pending) > 0 {
-                for task in snapshot.tasks_of(index, Status::Pending) {
-                    part.request.add(&snapshot.tasks[task].request);
-                }
-            }
+            shares.count(snapshot, index, compat);
         }
         shares
+    }
+
+    /// Adds the amounts of a job to its queue and the queues above it (S6-155).
+    pub(super) fn count(&mut self, snapshot: &Snapshot, job_id: JobId, compat: Compat) {
+        let job = &snapshot.jobs[job_id];
+        let elastic = job.allocated.beyond(&job.min_resources());
+        let inqueue = snapshot.promised(job_id, compat);
+        let mut request = job.allocated.clone();
+        if job.count(Status::Pending) > 0 {
+            for task in snapshot.tasks_of(job_id, Status::Pending) {
+                request.add(&snapshot.tasks[task].request);
+            }
+        }
+        self.on_path(job.queue, |part, _| {
+            part.allocated.add(&job.allocated);
+            part.request.add(&request);
+            part.elastic.add(&elastic);
+            if let Some(inqueue) = &inqueue {
+                part.inqueue.add(inqueue);
+            }
+        });
+    }
+
+    /// Changes the share of a queue and of the queues above it. The flag is true for the queue itself.
+    fn on_path(&mut self, queue: QueueId, mut change: impl FnMut(&mut QueueShare, bool)) {
+        let above = self.ancestors.get(queue.index()).into_iter().flatten();
+        for at in std::iter::once(&queue).chain(above) {
+            if let Some(share) = &mut self.queues[*at] {
+                change(share, *at == queue);
+            }
+        }
+    }
+
+    /// The share of a queue and of the queues above it, the nearest first.
+    pub(crate) fn path(&self, queue: QueueId) -> impl Iterator<Item = (QueueId, &QueueShare)> {
+        let above = self.ancestors.get(queue.index()).into_iter().flatten();
+        let path = std::iter::once(queue).chain(above.rev().copied());
+        path.filter_map(|at| Some((at, self.of(at)?)))
     }
 
     /// Gives each queue that wants more its part of the rest, round by round (S6-129).
@@ -203,21 +237,22 @@ impl Shares {
     /// A task was allocated or deallocated.
     pub(super) fn change(&mut self, snapshot: &Snapshot, task: TaskId, more: bool) {
         let task = &snapshot.tasks[task];
-        if let Some(share) = &mut self.queues[snapshot.jobs[task.job].queue] {
+        let follows = self.inner_shares_follow;
+        self.on_path(snapshot.jobs[task.job].queue, |share, is_own| {
             if more {
                 share.allocated.add(&task.request);
             } else {
                 share.allocated.sub(&task.request);
             }
-            share.update();
-        }
+            if is_own || follows {
+                share.update();
+            }
+        });
     }
 
     /// Sets aside the request of a job that was enqueued.
     pub(crate) fn add_inqueue(&mut self, queue: QueueId, request: &Resource) {
-        if let Some(share) = &mut self.queues[queue] {
-            share.inqueue.add(request);
-        }
+        self.on_path(queue, |share, _| share.inqueue.add(request));
     }
 
     /// The higher priority first, then the smaller share.
@@ -227,7 +262,7 @@ impl Shares {
         order.then_with(|| self.share(one).total_cmp(&self.share(other)))
     }
 
-    /// Whether a job's queue has room for its request (S6-134).
+    /// Whether a job's queue, and each queue above it, has room for its request (S6-134, S6-161).
     pub(super) fn enqueueable(
         &self,
         snapshot: &Snapshot,
@@ -236,22 +271,24 @@ impl Shares {
         reserved: &Reserved,
     ) -> Result<Vote, String> {
         let queue = snapshot.jobs[job].queue;
-        let Some(share) = self.of(queue) else {
+        if self.of(queue).is_none() {
             return Ok(Vote::Abstain);
-        };
+        }
         if !snapshot.queues[queue].open {
             return Err(String::new());
         }
-        let mut sum = share.with_job(request);
-        if let Some(reserved) = &reserved.of_share {
-            sum.add(reserved);
+        for (_, share) in self.path(queue) {
+            let mut sum = share.with_job(request);
+            if let Some(reserved) = &reserved.of_share {
+                sum.add(reserved);
+            }
+            let exceeded: Vec<Dim> = sum.exceeded(&share.real_capability, request).collect();
+            if !exceeded.is_empty() {
+                let text = "queue resource quota insufficient";
+                return Err(objection(snapshot, text, "insufficient", exceeded));
+            }
         }
-        let exceeded: Vec<Dim> = sum.exceeded(&share.real_capability, request).collect();
-        if exceeded.is_empty() {
-            return Ok(Vote::Permit);
-        }
-        let text = "queue resource quota insufficient";
-        Err(objection(snapshot, text, "insufficient", exceeded))
+        Ok(Vote::Permit)
     }
 
     /// The largest part of its fair share that a queue holds or was promised. The fair share is `deserved` with plugin

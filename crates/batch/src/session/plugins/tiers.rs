@@ -82,14 +82,14 @@ impl<'s> Tiers<'s> {
     /// The order of queues in enqueue. Jobs that are enqueued take room from later ones, so promised amounts count as
     /// allocated. Volcano ignores them.
     pub(crate) fn enqueues_before(self, one: QueueId, other: QueueId) -> bool {
-        let promised = |queue: QueueId| {
-            let mut plugins = [PluginName::Capacity, PluginName::Proportion]
-                .into_iter()
-                .filter_map(|name| self.plugins.get(name));
-            plugins.find_map(|plugin| plugin.promised_share(self.snapshot, queue))
-        };
+        let mut plugins = [PluginName::Capacity, PluginName::Proportion]
+            .into_iter()
+            .filter_map(|name| self.plugins.get(name));
         let counts = self.plugins.compat.has(Difference::EnqueueWhatFits);
-        let (true, Some(left), Some(right)) = (counts, promised(one), promised(other)) else {
+        let promised = plugins
+            .find_map(|plugin| plugin.promised_shares(self.snapshot, (one, other)))
+            .filter(|_| counts);
+        let Some((left, right)) = promised else {
             return self.queue_before(one, other);
         };
         let priority = |queue: QueueId| self.snapshot.queues[queue].priority;
@@ -323,10 +323,11 @@ impl<'s> Tiers<'s> {
         })
     }
 
-    /// Victims in the order of their eviction (S6-115): the last queue first, in a queue the last job by plugins, and then
-    /// the last task.
-    pub(crate) fn victims_in_order(self, victims: Vec<TaskId>) -> Vec<TaskId> {
+    /// Victims in the order of their eviction (S6-115, S6-168): the nearest queue of a tree first, then the last one. In a
+    /// queue the last job by plugins comes first, and then the last task.
+    pub(crate) fn victims_in_order(self, preemptor: TaskId, victims: Vec<TaskId>) -> Vec<TaskId> {
         let mut waiting = PriorityQueue::default();
+        let preemptor = self.snapshot.jobs[self.snapshot.tasks[preemptor].job].queue;
         let before = |one: TaskId, other: TaskId| {
             let job = |task: TaskId| self.snapshot.tasks[task].job;
             let (left, right) = (job(one), job(other));
@@ -335,7 +336,7 @@ impl<'s> Tiers<'s> {
             }
             let queue = |job: JobId| self.snapshot.jobs[job].queue;
             if queue(left) != queue(right) {
-                return !self.queue_before(queue(left), queue(right));
+                return self.loses_before(queue(left), queue(right), preemptor);
             }
             match self.job_order(left, right) {
                 Some(order) => order.is_gt(),
@@ -346,6 +347,18 @@ impl<'s> Tiers<'s> {
             waiting.push(victim, before);
         }
         std::iter::from_fn(|| waiting.pop(before)).collect()
+    }
+
+    /// Whether a queue loses pods to another one before a third does.
+    fn loses_before(self, one: QueueId, other: QueueId, preemptor: QueueId) -> bool {
+        let mut orders = self
+            .plugins
+            .all()
+            .map(|plugin| plugin.victim_queue_order(one, other, preemptor));
+        match orders.find(|order| order.is_ne()) {
+            Some(order) => order.is_lt(),
+            None => !self.queue_before(one, other),
+        }
     }
 
     /// The victims, evicted one by one, that a task comes before.
