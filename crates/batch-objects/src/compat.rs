@@ -101,6 +101,9 @@ pub enum Difference {
     /// The shares of inner queues follow the placements of a session, so that branches take turns. In Volcano they stay as
     /// they were when it opened (S6-155).
     InnerSharesFollow,
+    /// `dequeueStrategy: fifo` of a queue holds: its jobs start in their order, and none passes one that cannot start. In
+    /// Volcano at ed72c7c8 no session reads it.
+    StrictFifo,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -108,7 +111,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::InnerSharesFollow as u32 + 1;
+const COUNT: u32 = Difference::StrictFifo as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

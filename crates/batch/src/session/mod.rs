@@ -97,7 +97,8 @@ use evictd_placement::Cluster;
 use observer::Observer;
 use plugins::Plugins;
 use reservation::Reservation;
-use snapshot::Snapshot;
+use snapshot::ids::QueueId;
+use snapshot::{Dequeue, Snapshot};
 use topology::TopologyDomains;
 use transaction::Transaction;
 
@@ -174,6 +175,12 @@ impl Session<'_> {
             reserved: reservation.map_or(&[], |reservation| reservation.nodes.as_slice()),
         };
         (&mut self.evaluator, view)
+    }
+
+    /// Whether the jobs of a queue wait behind one that cannot start (`dequeueStrategy: fifo`).
+    fn is_fifo(&self, queue: QueueId) -> bool {
+        self.tx.compat.has(Difference::StrictFifo)
+            && self.tx.snapshot.queues[queue].dequeue == Dequeue::Fifo
     }
 
     /// Whether a job needs a place on nodes to be enqueued.

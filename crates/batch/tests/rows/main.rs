@@ -5,6 +5,7 @@ mod confined;
 mod ends;
 mod forms;
 mod giving_room;
+mod hierarchy;
 mod letting_in;
 mod placing;
 mod plain;

@@ -39,6 +39,10 @@ pub(crate) fn allocate(session: &mut Session<'_>) {
         };
         if !tasks.is_empty() {
             turn(session, &mut line, &mut tasks, job, queue);
+            // A job that runs in part has started, so that it holds up no other.
+            if session.is_fifo(queue) && !session.tx.tiers().is_ready(job) {
+                continue;
+            }
         }
         // The queue goes behind the others after each job, because its share may have grown.
         line.tasks[job] = Some(tasks);

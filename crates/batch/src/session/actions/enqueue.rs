@@ -47,6 +47,9 @@ pub(crate) fn enqueue(session: &mut Session<'_>) {
             session.tx.snapshot.jobs[job].without_promise = false;
             session.tx.snapshot.jobs[job].phase = PodGroupPhase::Inqueue;
         }
+        if session.tx.snapshot.jobs[job].is_pending() && session.is_fifo(queue) {
+            continue;
+        }
         // One job of each queue has its turn, so that a long queue does not promise the whole cluster to itself.
         queues.push(queue, |one, other| {
             session.tx.tiers().enqueues_before(one, other)

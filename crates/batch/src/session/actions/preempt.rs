@@ -29,6 +29,9 @@ pub(crate) fn preempt(session: &mut Session<'_>) {
         let waiting = &mut starving.by_queue[queue];
         while let Some(job) = waiting.pop(|one, other| session.tx.tiers().job_before(one, other)) {
             preempt_between(session, job, &mut starving.tasks[job], &mut refused);
+            if session.is_fifo(queue) && session.tx.tiers().is_starving(job) {
+                break;
+            }
         }
         for job in &starving.jobs {
             if session.tx.snapshot.jobs[*job].queue == queue {

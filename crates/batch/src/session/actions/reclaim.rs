@@ -30,6 +30,9 @@ pub(crate) fn reclaim(session: &mut Session<'_>) {
         let waiting = &mut starving.by_queue[queue];
         while let Some(job) = waiting.pop(|one, other| session.tx.tiers().job_before(one, other)) {
             reclaim_by(session, queue, job, &mut starving.tasks[job]);
+            if session.is_fifo(queue) && session.tx.tiers().is_starving(job) {
+                break;
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_tr
 use super::observer::Observer;
 use super::outcome::Outcome;
 use super::pod_id::PodId;
-use super::snapshot::{Job, Queue, Snapshot};
+use super::snapshot::{Dequeue, Job, Queue, Snapshot};
 use super::turns::Turns;
 use crate::conf::Conf;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
@@ -174,6 +174,10 @@ impl Cache {
             priority: spec.priority,
             open: wire.status.state == QueueState::Open,
             reclaimable: spec.reclaimable.unwrap_or(true),
+            dequeue: match spec.dequeue_strategy.as_str() {
+                "fifo" => Dequeue::Fifo,
+                _ => Dequeue::Traverse,
+            },
             capability: some(&spec.capability),
             guarantee: some(&spec.guarantee.resource),
             deserved: some(&spec.deserved).unwrap_or_default(),

@@ -274,7 +274,7 @@ impl Capacity {
                 && self.is_above_deserved(&mut left, (from, to), (&task.request, request));
             if goes {
                 left.take(from, &task.request);
-                for (_, above) in self.checked_ancestors(from, to) {
+                for above in self.counted_ancestors(from, to) {
                     left.take(above, &task.request);
                 }
             }
@@ -339,6 +339,19 @@ impl Capacity {
             let tree = self.tree.as_ref();
             tree.and_then(|tree| tree.above(to, *level)) != Some(*above)
         })
+    }
+
+    /// The ancestors of a victim's queue that hold less without the victim: Volcano counts it where it compares.
+    fn counted_ancestors(&self, from: QueueId, to: QueueId) -> Vec<QueueId> {
+        match &self.tree {
+            Some(tree) if self.compat.has(Difference::AncestorGuarantees) => {
+                tree.ancestors[from].clone()
+            }
+            _ => {
+                let checked = self.checked_ancestors(from, to);
+                checked.map(|(_, above)| above).collect()
+            }
+        }
     }
 
     /// Whether two queues have an ancestor below the root in common within the compared levels.

@@ -12,7 +12,7 @@ pub(crate) mod upstream;
 
 pub(crate) use job::Job;
 pub(crate) use node::Node;
-pub(crate) use queue::Queue;
+pub(crate) use queue::{Dequeue, Queue};
 
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dims, Resource};

@@ -5,6 +5,13 @@ use crate::session::snapshot::resource::Resource;
 use jiff::Timestamp;
 use std::sync::Arc;
 
+/// Whether a job may pass one that cannot start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dequeue {
+    Traverse,
+    Fifo,
+}
+
 /// A queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -20,6 +27,7 @@ pub(crate) struct Queue {
     pub(crate) priority: i32,
     pub(crate) open: bool,
     pub(crate) reclaimable: bool,
+    pub(crate) dequeue: Dequeue,
     pub(crate) capability: Option<Resource>,
     pub(crate) guarantee: Option<Resource>,
     pub(crate) deserved: Resource,
