@@ -97,6 +97,11 @@ impl Admission {
             }
             object => completed.objects.push(object),
         }
+        for object in &mut completed.objects {
+            if let Object::ResourceClaim(claim) = object {
+                identify(&mut claim.metadata);
+            }
+        }
         Ok(completed)
     }
 
@@ -158,6 +163,13 @@ impl Admitted {
             field,
             message,
         }
+    }
+}
+
+/// Gives a claim without a UID one. Allocations know claims by UID, so that two claims without one would count as the same.
+fn identify(metadata: &mut wire::Metadata) {
+    if metadata.uid.is_empty() {
+        metadata.uid = metadata.full_name().into();
     }
 }
 

@@ -288,8 +288,18 @@ impl<'c> Trial<'_, 'c> {
     pub fn obstacle(&self) -> Option<String> {
         let checks = &self.checks;
         let mut filters = checks.filters.iter();
-        let filter = filters.find(|filter| filter.check(self.here).is_err())?;
-        filter.obstacle(self.here, &|index| checks.away[index])
+        if let Some(filter) = filters.find(|filter| filter.check(self.here).is_err()) {
+            return filter.obstacle(self.here, &|index| checks.away[index]);
+        }
+        let coming = checks.nominated.get(&self.here.id)?.iter();
+        let named = coming.map(|pod| {
+            let name = checks.cluster.full_name(pod);
+            format!("{name} (priority {})", pod.priority)
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "it has room only until {named} comes, nominated to it"
+        ))
     }
 }
 

@@ -78,6 +78,7 @@ impl Case {
         let profile = profile.ok_or(CaseError::NoProfile)?;
         let framework =
             Framework::new(&mut cluster, profile, plugins).map_err(CaseError::Plugin)?;
+        let not_tried = not_tried.or_else(|| framework.waits_for(&cluster, &pod));
         let name = pod.metadata.full_name();
         // Compiling consumes the pod.
         let wire = pod.clone();

@@ -1,12 +1,15 @@
 //! A framework: the plugins of one profile at their extension points.
 
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
+use crate::not_tried::{NotTried, claim_problem};
 use crate::parallelize::{Parallelizer, Sequential};
 use crate::plugins::PluginName;
 use crate::recorder::{NoRecorder, Recorder, status, timed};
 use evictd_placement::{
     Checks, Chosen, Cluster, InvalidObject, NodeId, Permit, Plugin, Pod, Score, agent, plugins,
 };
+use evictd_pod::resource_claims::StoredClaim;
+use evictd_pod::wire;
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -231,6 +234,18 @@ impl Framework {
             has_custom_plugins: !custom.is_empty(),
             waits_for_claims: waits_for_claims(profile),
         })
+    }
+
+    /// Why the queue keeps a pod back that waits for a claim; `None` if all its claims exist, or the profile does not wait.
+    pub fn waits_for(&self, cluster: &Cluster, pod: &wire::Pod) -> Option<NotTried> {
+        if !self.waits_for_claims {
+            return None;
+        }
+        let problem = claim_problem(pod, |namespace, name| {
+            let claim = cluster.devices().claim(namespace, name)?;
+            Some(StoredClaim::of(&claim.metadata))
+        });
+        problem.map(NotTried::NoClaim)
     }
 
     /// Runs the Reserve and the Permit plugins (S5-058, S5-059). After a rejection nothing stays reserved.

@@ -1,5 +1,6 @@
 //! Pods that the scheduler never tries, whatever the nodes have.
 
+use evictd_pod::resource_claims::{StoredClaim, claims_of};
 use evictd_pod::wire::{self, PodPhase};
 use std::fmt;
 
@@ -14,6 +15,8 @@ pub enum NotTried {
     Ended(PodPhase),
     /// Its group has no object or too few pods (S5-096), in words.
     GroupIncomplete(String),
+    /// One of its resource claims does not exist yet, or is not its own, in words. The queue keeps it back (`PreEnqueue`).
+    NoClaim(String),
     /// No profile has its scheduler's name.
     OtherScheduler {
         /// The name of its scheduler.
@@ -52,6 +55,19 @@ impl NotTried {
     }
 }
 
+/// Why a pod cannot use one of its claims yet. `find` returns the claim of a namespace and name.
+pub(crate) fn claim_problem<'c>(
+    pod: &wire::Pod,
+    find: impl Fn(&str, &str) -> Option<StoredClaim<'c>>,
+) -> Option<String> {
+    let metadata = &pod.metadata;
+    let namespace = metadata.namespace_or_default();
+    claims_of(pod).find_map(|claim| {
+        let stored = claim.name().and_then(|name| find(namespace, name));
+        claim.problem((namespace, &metadata.name, &metadata.uid), stored)
+    })
+}
+
 impl fmt::Display for NotTried {
     /// In kube-scheduler's words where it has some.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +75,7 @@ impl fmt::Display for NotTried {
             Self::Gated(gates) => write!(f, "waiting for scheduling gates: [{}]", gates.join(" ")),
             Self::Deleting(pod) => write!(f, "skip schedule deleting pod: {pod}"),
             Self::Ended(phase) => write!(f, "it has ended with phase {phase}"),
-            Self::GroupIncomplete(reason) => f.write_str(reason),
+            Self::GroupIncomplete(reason) | Self::NoClaim(reason) => f.write_str(reason),
             Self::OtherScheduler { name, known } => {
                 let known = known.join(", ");
                 write!(

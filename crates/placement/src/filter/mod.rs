@@ -32,6 +32,7 @@ pub(crate) use inclusion::Inclusion;
 pub(crate) use inter_pod_affinity::{for_each_selected, terms_selecting};
 pub(crate) use node_affinity::allows;
 pub(crate) use taints::tolerates;
+pub use topology_spread::SpreadCounts;
 pub(crate) use topology_spread::selected_groups;
 pub use volume_binding::volume_choices;
 
@@ -166,6 +167,11 @@ pub trait Filter: Send + Sync {
     /// pod of the node is removed.
     fn obstacle(&self, _here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
         None
+    }
+
+    /// The matching pods of each domain, one item for each spread constraint; empty for other filters.
+    fn spread(&self, _cluster: &Cluster) -> Vec<SpreadCounts> {
+        Vec::new()
     }
 }
 

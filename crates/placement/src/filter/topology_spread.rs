@@ -9,6 +9,7 @@ use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::Spread;
 use crate::topology::TopologyDomains;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 struct TopologySpread {
@@ -40,6 +41,19 @@ struct Constraint {
     matching_on_enter: i64,
     counted_here: bool,
     min_elsewhere: i64,
+}
+
+/// How the pods that a constraint selects are spread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpreadCounts {
+    /// The topology key.
+    pub topology_key: String,
+    /// The maximum skew.
+    pub max_skew: i64,
+    /// The pods in each domain, by the value of the key.
+    pub domains: BTreeMap<String, i64>,
+    /// Whether there are fewer domains than `minDomains`, so that the minimum is 0.
+    pub too_few_domains: bool,
 }
 
 /// The minimum over no domains.
@@ -218,6 +232,21 @@ impl Constraint {
         self.domains < self.min_domains
     }
 
+    fn counts(&self, cluster: &Cluster) -> SpreadCounts {
+        let text = |symbol| cluster.symbols().text(symbol).to_owned();
+        let counted = cluster.node_ids().filter(|id| self.counted[id.index()]);
+        let domains = counted.filter_map(|id| {
+            let value = cluster.node(id).labels.get(self.topology.key)?;
+            Some((text(value), self.pods[self.topology.of(id)?]))
+        });
+        SpreadCounts {
+            topology_key: text(self.topology.key),
+            max_skew: self.max_skew,
+            domains: domains.collect(),
+            too_few_domains: self.too_few_domains(),
+        }
+    }
+
     /// The skew of this domain with the pod; `None` if the node lacks the label.
     fn skew(&self) -> Option<i64> {
         let domain = self.here?;
@@ -283,5 +312,10 @@ impl Filter for TopologySpread {
         Some(format!(
             "would put {value} {skew} pods above {against}; {allowed} allowed ({key})"
         ))
+    }
+
+    fn spread(&self, cluster: &Cluster) -> Vec<SpreadCounts> {
+        let constraints = self.constraints.iter();
+        constraints.map(|one| one.counts(cluster)).collect()
     }
 }

@@ -4,12 +4,14 @@ use super::input;
 use crate::attempt::not_asked;
 use crate::configuration;
 use crate::progress;
-use crate::simulate::what_if::WhatIfOutcome;
-use crate::simulate::{sequence, timeline, what_if};
+use crate::simulate::new_nodes::NewNodes;
+use crate::simulate::what_if::{WhatIf, WhatIfOutcome};
+use crate::simulate::{rebalance, sequence, timeline};
 use anyhow::anyhow;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use evictd_command::{Failure, Output, Progress, warn};
 use evictd_document::{Assumptions, Document, LARGE};
+use evictd_scheduling::Framework;
 use evictd_scheduling::config::InvalidField;
 use evictd_scheduling::simulation::{self, Sequence, SequenceFile, SequenceOutcome, Timeline};
 use serde::Deserialize;
@@ -19,6 +21,8 @@ const EXAMPLE: &str = r#"Examples:
   evictd-scheduler dump --context prod > cluster.json
   evictd-scheduler simulate --cluster cluster.json --pods deployment.yaml
   evictd-scheduler simulate --cluster cluster.json --without node-1,node-2
+  evictd-scheduler simulate --cluster cluster.json --add-nodes 3 --like node-1
+  evictd-scheduler simulate --cluster cluster.json --rebalance
   evictd-scheduler simulate --cluster cluster.json --pods new.yaml \
     --compare most-allocated.yaml
   evictd-scheduler simulate timeline.json
@@ -63,6 +67,17 @@ pub(super) struct Arguments {
         value_delimiter = ','
     )]
     without: Vec<String>,
+    /// How many nodes to add first. They run what each node like --like runs: its DaemonSets' pods and static pods.
+    #[arg(long, value_name = "COUNT", requires_all = ["cluster", "like"], value_parser = clap::value_parser!(u32).range(1..=5000))]
+    add_nodes: Option<u32>,
+    /// The node that the added ones are like: its labels, taints, capacity, devices and attach limits.
+    #[arg(long, value_name = "NODE", requires = "add_nodes")]
+    like: Option<String>,
+    /// Find the fewest moves of running pods after which their spread constraints hold again, each tried with all filters.
+    /// With =all also constraints with ScheduleAnyway.
+    #[arg(long, value_name = "CONSTRAINTS", requires = "cluster", num_args = 0..=1, require_equals = true,
+        default_missing_value = "hard", conflicts_with_all = ["pods", "without", "compare"])]
+    rebalance: Option<Constraints>,
     /// A KubeSchedulerConfiguration. Default: kube-scheduler's.
     #[arg(long, value_name = "FILE", requires = "cluster")]
     config: Option<PathBuf>,
@@ -71,6 +86,15 @@ pub(super) struct Arguments {
     compare: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
+}
+
+/// The spread constraints that are repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Constraints {
+    /// Those with `DoNotSchedule`.
+    Hard,
+    /// Also those with `ScheduleAnyway`.
+    All,
 }
 
 /// Distinguishes the two kinds of files: only a sequence has pending pods.
@@ -130,10 +154,15 @@ impl Arguments {
             sources.collect::<Result<_, _>>().map_err(Failure::input)
         };
         let (clusters, manifests) = (open(&self.cluster)?, open(&self.pods)?);
-        let what_if = what_if::WhatIf::new(clusters, manifests, &self.without);
+        let new_nodes = self.add_nodes.zip(self.like.clone());
+        let new_nodes = new_nodes.map(|(count, like)| NewNodes { count, like });
+        let what_if = WhatIf::new(clusters, manifests, &self.without, new_nodes.as_ref());
         let what_if = what_if.map_err(Failure::input)?;
         for line in what_if.assumptions.lines() {
             warn("evictd-scheduler", &line);
+        }
+        if let Some(constraints) = self.rebalance {
+            return self.moves(what_if, constraints);
         }
         let run = |path: &Option<PathBuf>| -> Result<WhatIfOutcome, Failure> {
             let wire = path.as_deref().map(configuration::read_wire).transpose();
@@ -145,11 +174,33 @@ impl Arguments {
         };
         let first = run(&self.config)?;
         if self.compare.is_none() {
-            return self.output.print(&first, sequence::page_of_drain);
+            return self.output.print(&first, sequence::page_of_what_if);
         }
         let other = run(&self.compare)?;
         let both = sequence::Comparison { first, other };
         self.output.print(&both, sequence::comparison)
+    }
+
+    /// The moves that repair the spread of running pods.
+    fn moves(&self, what_if: WhatIf, constraints: Constraints) -> Result<(), Failure> {
+        let read = |path| configuration::read(path, &[]);
+        let config = self.config.as_deref().map(read).transpose();
+        let config = config.map_err(Failure::input)?.unwrap_or_default();
+        for extender in &config.extenders {
+            warn("evictd-scheduler", &not_asked(&extender.url_prefix));
+        }
+        let (mut built, running) = what_if.running();
+        for object in &built.left_out {
+            warn("evictd-scheduler", &format!("left out: {object}"));
+        }
+        let profiles = config.profiles.iter();
+        let frameworks = profiles.map(|profile| Framework::new(&mut built.cluster, profile, &[]));
+        let frameworks: Vec<Framework> = frameworks
+            .collect::<Result<_, _>>()
+            .map_err(|error| Failure::Input(anyhow!("--config: {error}")))?;
+        let soft = constraints == Constraints::All;
+        let answer = simulation::rebalance(&mut built.cluster, &frameworks, running, soft);
+        self.output.print(&answer, rebalance::page)
     }
 }
 

@@ -108,6 +108,35 @@ pub fn load<R: Read>(
     builder.finish(read, &names.join(", "))
 }
 
+/// A cluster of objects that were read before.
+pub(crate) struct Built {
+    pub(crate) cluster: Cluster,
+    pub(crate) budgets: Vec<Budget>,
+    /// Objects that cannot be used, with the reasons.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Builds a cluster from objects.
+pub(crate) fn built(objects: impl IntoIterator<Item = Object>) -> Built {
+    let mut builder = Builder::new(None, Nominations::All);
+    let mut left_out = Vec::new();
+    // The cluster keeps a pod on the node that it has when it is added.
+    let (nodes, others): (Vec<_>, Vec<_>) = objects
+        .into_iter()
+        .partition(|object| matches!(object, Object::Node(_)));
+    for object in nodes.into_iter().chain(others) {
+        let title = object.to_string();
+        if let Err(InvalidField { field, message }) = builder.take(object) {
+            left_out.push(format!("{title}: {field}: {message}"));
+        }
+    }
+    Built {
+        cluster: builder.cluster,
+        budgets: builder.budgets,
+        left_out,
+    }
+}
+
 /// Adds objects to a cluster.
 struct Builder<'p> {
     preemptor: Option<&'p PodKey>,

@@ -6,8 +6,8 @@ use evictd_placement::NodeId;
 use evictd_pod::resources::{CPU, MEMORY, quantity};
 use evictd_preemption::PlanError;
 use evictd_scheduling::{
-    Filtered, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict, suggestions,
-    waking_events,
+    Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict,
+    suggestions, waking_events,
 };
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -43,7 +43,8 @@ pub(crate) struct Answer {
     /// How many pods like it fit beside each other, this one included, up to [`replicas::MOST`]. Absent for a pod with claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replicas: Option<usize>,
-    /// Why the scheduler does not try the pod. The other fields are empty then.
+    /// Why the scheduler does not try the pod. The other fields are empty then, except for a pod that waits for its claim: they are
+    /// those of the attempt that a profile without this wait makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_tried: Option<String>,
     /// The gang of the pod. The chosen node is that of the pod in it, and absent if the gang is not placed.
@@ -102,7 +103,10 @@ pub(super) struct Failure {
 
 impl Answer {
     pub(crate) fn new(case: &mut Case) -> Result<Self, PlanError> {
-        if let Some(reason) = &case.not_tried {
+        let waits_for_claim = matches!(case.not_tried, Some(NotTried::NoClaim(_)));
+        if let Some(reason) = &case.not_tried
+            && !waits_for_claim
+        {
             return Ok(Self {
                 pod: case.cluster.full_name(&case.pod),
                 not_tried: Some(reason.to_string()),
@@ -125,6 +129,7 @@ impl Answer {
             filter_status: case.statuses(&filtered),
             unchecked: case.unchecked(),
             warnings: case.warnings(),
+            not_tried: case.not_tried.as_ref().map(ToString::to_string),
             ..Self::default()
         };
         if filtered.feasible.is_empty() {

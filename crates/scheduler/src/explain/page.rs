@@ -12,6 +12,7 @@ const SHOWN: usize = 5;
 pub(crate) fn page(answer: &Answer, view: View) -> String {
     let (colour, head) = headline(answer);
     let mut parts = vec![view.paint(colour, &view.sentence(&head))];
+    let is_tried = answer.not_tried.is_none();
     if let Some(count) = answer.replicas {
         let up_to = if count == MOST { "At least " } else { "" };
         let pods = if count == 1 { "pod" } else { "pods" };
@@ -21,7 +22,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     if !answer.scores.is_empty() {
         parts.push(scores(answer, view));
     }
-    if let Some(failure) = &answer.failure {
+    if let Some(failure) = answer.failure.as_ref().filter(|_| is_tried) {
         let would = failure.message.as_deref().unwrap_or(&failure.fit_error);
         parts.push(view.hanging("kube-scheduler would say: ", would));
     }
@@ -38,11 +39,13 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
     parts.extend(suggestions(&answer.suggestions, view));
-    if !answer.wakes.is_empty() {
+    if !answer.wakes.is_empty() && is_tried {
         let events = answer.wakes.keys().copied().collect::<Vec<_>>().join(", ");
         parts.push(view.hanging("These events try it again: ", &events));
     }
-    parts.extend(other_nodes(answer, view));
+    if is_tried {
+        parts.extend(other_nodes(answer, view));
+    }
     if !answer.unchecked.is_empty() {
         let lines = answer.unchecked.iter();
         let lines: Vec<String> = lines.map(|line| view.hanging("  ", line)).collect();

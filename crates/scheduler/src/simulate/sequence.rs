@@ -17,9 +17,17 @@ pub(crate) struct Comparison {
     pub(crate) other: WhatIfOutcome,
 }
 
-/// As [`page`], with the pods that a drain leaves.
-pub(crate) fn page_of_drain(answer: &WhatIfOutcome, view: View) -> String {
+/// As [`page`], with the added nodes and with the pods that a drain leaves.
+pub(crate) fn page_of_what_if(answer: &WhatIfOutcome, view: View) -> String {
     let mut parts = vec![page(&answer.outcome, view)];
+    if !answer.added_nodes.is_empty() {
+        let unused = answer.unused_nodes();
+        let added = format!("Added nodes: {}.", answer.added_nodes.join(", "));
+        parts.push(match unused.as_slice() {
+            [] => added,
+            unused => format!("{added} No pod was scheduled onto {}.", unused.join(", ")),
+        });
+    }
     if !answer.cannot_move.is_empty() {
         parts.push(grouped("CANNOT MOVE", &answer.cannot_move, view));
     }
@@ -140,7 +148,7 @@ fn preempted(outcome: &SequenceOutcome, view: View) -> String {
 }
 
 /// Pods by reason.
-fn grouped(title: &'static str, pods: &BTreeMap<String, String>, view: View) -> String {
+pub(super) fn grouped(title: &'static str, pods: &BTreeMap<String, String>, view: View) -> String {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (pod, reason) in pods {
         groups.entry(reason).or_default().push(pod);

@@ -1,12 +1,14 @@
 //! The input of `simulate --cluster`: a dump of a cluster, pods to add, and nodes to drain.
 
+use super::new_nodes::NewNodes;
+use crate::dump::{self, Built};
 use evictd_document::{Assumptions, Loader, ObjectsError, Source};
 use evictd_manifests::Object;
 use evictd_placement::{Cluster, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Budget, Compat, breaking, budgets_of};
 use evictd_scheduling::config::KubeSchedulerConfiguration;
-use evictd_scheduling::simulation::{Sequence, SequenceOutcome};
+use evictd_scheduling::simulation::{RunningPod, Sequence, SequenceOutcome};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +24,8 @@ pub(crate) struct WhatIf {
     cannot_move: BTreeMap<String, String>,
     /// The pods of drained nodes that are created again.
     moved: BTreeSet<String>,
+    /// The names of the added nodes.
+    added: Vec<String>,
     pub(crate) assumptions: Assumptions,
 }
 
@@ -31,9 +35,22 @@ pub(crate) struct WhatIf {
 pub(crate) struct WhatIfOutcome {
     #[serde(flatten)]
     pub(crate) outcome: SequenceOutcome,
+    /// The added nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) added_nodes: Vec<String>,
     /// The pods of drained nodes that cannot move, with the reasons.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) cannot_move: BTreeMap<String, String>,
+}
+
+impl WhatIfOutcome {
+    /// The added nodes without a pod of the simulation.
+    pub(super) fn unused_nodes(&self) -> Vec<&str> {
+        let used: BTreeSet<&String> = self.outcome.placed.values().collect();
+        let added = self.added_nodes.iter();
+        let unused = added.filter(|node| !used.contains(node));
+        unused.map(String::as_str).collect()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,16 +59,22 @@ pub(crate) enum WhatIfError {
     Objects(#[from] ObjectsError),
     #[error("{0}: holds no Node")]
     NoNodes(String),
-    #[error("{file}: --without {node}: there is no such node")]
-    UnknownNode { file: String, node: String },
+    #[error("{file}: {flag} {node}: there is no such node")]
+    UnknownNode {
+        file: String,
+        flag: &'static str,
+        node: String,
+    },
 }
 
 impl WhatIf {
-    /// `without`: the nodes to drain. Their pods are created again, except those that belong to their node.
+    /// `without`: the nodes to drain. Their pods are created again, except those that belong to their node. `new_nodes`: the nodes
+    /// to add.
     pub(crate) fn new<R: Read>(
         clusters: Vec<Source<R>>,
         manifests: Vec<Source<R>>,
         without: &[String],
+        new_nodes: Option<&NewNodes>,
     ) -> Result<Self, WhatIfError> {
         let names: Vec<String> = clusters.iter().map(|source| source.name.clone()).collect();
         let mut cluster = Vec::new();
@@ -59,9 +82,12 @@ impl WhatIf {
         for source in clusters {
             loader.read(source).map_err(ObjectsError::from)?;
         }
-        let known = loader.finish()?;
+        let mut known = loader.finish()?;
         let names = names.join(", ");
-        check_nodes(&cluster, without, names)?;
+        let asked = without.iter().map(|node| ("--without", node));
+        let asked = asked.chain(new_nodes.map(|new| ("--like", &new.like)));
+        check_nodes(&cluster, asked, names)?;
+        let added = new_nodes.map(|new| new.add_to(&mut cluster, &mut known));
         let mut drain = Drain {
             without,
             objects: Vec::new(),
@@ -100,8 +126,40 @@ impl WhatIf {
             pending,
             cannot_move,
             moved,
+            added: added.unwrap_or_default(),
             assumptions,
         })
+    }
+
+    /// The cluster, and its running pods with the reasons why they cannot move.
+    pub(crate) fn running(self) -> (Built, Vec<RunningPod>) {
+        let pods = self.objects.iter().filter_map(|object| match object {
+            Object::Pod(manifest) => Some(&manifest.pod),
+            _ => None,
+        });
+        let runs = |pod: &&wire::Pod| {
+            let has_ended = pod.status.phase.has_ended();
+            let is_deleted = pod.metadata.deletion_timestamp.is_some();
+            !pod.spec.node_name.is_empty() && !has_ended && !is_deleted
+        };
+        let pods: Vec<wire::Pod> = pods.filter(runs).cloned().collect();
+        let built = dump::built(self.objects);
+        let mut refused = BTreeMap::new();
+        for pod in built.cluster.nodes().iter().flat_map(|node| &node.pods) {
+            // One pod is evicted at a time, so that each is asked about alone.
+            if breaking(&built.cluster, &built.budgets, std::iter::once(pod)).contains(&true) {
+                let reason = refusal(&built.cluster, &built.budgets, pod);
+                refused.insert(built.cluster.full_name(pod), reason);
+            }
+        }
+        let pods = pods.into_iter().map(|pod| RunningPod {
+            stays: why_it_stays(&pod)
+                .map(str::to_owned)
+                .or_else(|| refused.remove(&pod.metadata.full_name())),
+            pod,
+        });
+        let pods = pods.collect();
+        (built, pods)
     }
 
     /// Adds the drained pods that cannot move.
@@ -114,6 +172,7 @@ impl WhatIf {
         }
         WhatIfOutcome {
             outcome,
+            added_nodes: self.added.clone(),
             cannot_move,
         }
     }
@@ -129,23 +188,25 @@ impl WhatIf {
     }
 }
 
-fn check_nodes(cluster: &[Object], without: &[String], file: String) -> Result<(), WhatIfError> {
-    let nodes = || {
-        cluster.iter().filter_map(|object| match object {
-            Object::Node(node) => Some(node.metadata.name.as_str()),
-            _ => None,
-        })
-    };
-    if nodes().next().is_none() {
+/// Checks that the nodes of these flags exist.
+fn check_nodes<'n>(
+    cluster: &[Object],
+    mut asked: impl Iterator<Item = (&'static str, &'n String)>,
+    file: String,
+) -> Result<(), WhatIfError> {
+    let nodes = cluster.iter().filter_map(|object| match object {
+        Object::Node(node) => Some(node.metadata.name.as_str()),
+        _ => None,
+    });
+    let nodes: BTreeSet<&str> = nodes.collect();
+    if nodes.is_empty() {
         return Err(WhatIfError::NoNodes(file));
     }
-    match without
-        .iter()
-        .find(|name| !nodes().any(|node| node == **name))
-    {
+    match asked.find(|(_, name)| !nodes.contains(name.as_str())) {
         None => Ok(()),
-        Some(node) => Err(WhatIfError::UnknownNode {
+        Some((flag, node)) => Err(WhatIfError::UnknownNode {
             file,
+            flag,
             node: node.clone(),
         }),
     }
@@ -176,25 +237,7 @@ impl Drain<'_> {
         if pod.status.phase.has_ended() || metadata.deletion_timestamp.is_some() {
             return;
         }
-        let annotations = &metadata.annotations;
-        let owned_by = |kind: &str| {
-            metadata
-                .owner_references
-                .iter()
-                .any(|owner| owner.kind == kind)
-        };
-        let mut owners = metadata.owner_references.iter();
-        let reason = if annotations.contains_key(evictd_pod::pod::CONFIG_MIRROR) || owned_by("Node")
-        {
-            Some("the kubelet of its node runs it")
-        } else if owned_by("DaemonSet") {
-            Some("its DaemonSet runs it on this node only")
-        } else if !owners.any(|owner| owner.controller) {
-            Some("no controller creates it again elsewhere")
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = why_it_stays(&pod) {
             self.cannot_move
                 .insert(metadata.full_name(), reason.to_owned());
             return;
@@ -208,43 +251,49 @@ impl Drain<'_> {
 
 /// The pods of drained nodes that budgets do not let go now. They are simulated as if the budgets allowed it later.
 fn blocked(objects: &[Object], without: &[String]) -> BTreeMap<String, String> {
-    let mut cluster = Cluster::new();
-    for object in objects {
-        match object {
-            Object::Node(node) if without.contains(&node.metadata.name) => {
-                cluster.add_node(node);
-            }
-            Object::Namespace(namespace) => cluster.add_namespace(namespace),
-            _ => {}
-        }
-    }
-    for object in objects {
-        if let Object::Pod(manifest) = object
-            && without.contains(&manifest.pod.spec.node_name)
-        {
-            // An invalid pod is reported where it is scheduled.
-            let _ = cluster.add_pod(manifest.pod.clone());
-        }
-    }
-    let budgets = objects.iter().filter_map(|object| match object {
-        Object::PodDisruptionBudget(budget) => Budget::new(&mut cluster, budget).ok(),
-        _ => None,
+    let of_drain = objects.iter().filter(|object| match object {
+        Object::Node(node) => without.contains(&node.metadata.name),
+        Object::Pod(manifest) => without.contains(&manifest.pod.spec.node_name),
+        Object::Namespace(_) | Object::PodDisruptionBudget(_) => true,
+        _ => false,
     });
-    let budgets: Vec<Budget> = budgets.collect();
+    // An invalid object is reported where it is scheduled.
+    let Built {
+        cluster, budgets, ..
+    } = dump::built(of_drain.cloned());
     let pods = || {
         let pods = cluster.nodes().iter().flat_map(|node| &node.pods);
         pods.filter(|pod| !pod.terminating)
     };
     let broken = pods().zip(breaking(&cluster, &budgets, pods()));
-    let reason = |pod: &Pod| {
-        let names = budgets_of(&cluster, &budgets, pod, Compat::V1_36);
-        format!(
-            "PodDisruptionBudget {} does not allow its eviction now",
-            names.join(", ")
-        )
-    };
     let broken = broken.filter(|(_, breaks)| *breaks);
     broken
-        .map(|(pod, _)| (cluster.full_name(pod), reason(pod)))
+        .map(|(pod, _)| (cluster.full_name(pod), refusal(&cluster, &budgets, pod)))
         .collect()
+}
+
+/// That budgets do not let a pod go.
+pub(super) fn refusal(cluster: &Cluster, budgets: &[Budget], pod: &Pod) -> String {
+    let names = budgets_of(cluster, budgets, pod, Compat::V1_36);
+    let names = names.join(", ");
+    format!("PodDisruptionBudget {names} does not allow its eviction now")
+}
+
+/// Why a pod cannot move to another node, whatever the other nodes have.
+pub(super) fn why_it_stays(pod: &wire::Pod) -> Option<&'static str> {
+    let metadata = &pod.metadata;
+    let owners = || metadata.owner_references.iter();
+    let owned_by = |kind: &str| owners().any(|owner| owner.kind == kind);
+    let is_mirror = metadata
+        .annotations
+        .contains_key(evictd_pod::pod::CONFIG_MIRROR);
+    if is_mirror || owned_by("Node") {
+        Some("the kubelet of its node runs it")
+    } else if owned_by("DaemonSet") {
+        Some("its DaemonSet runs it on this node only")
+    } else if !owners().any(|owner| owner.controller) {
+        Some("no controller creates it again elsewhere")
+    } else {
+        None
+    }
 }

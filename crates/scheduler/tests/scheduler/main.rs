@@ -33,6 +33,7 @@ mod server;
 mod shown;
 mod simulate;
 mod used_rights;
+mod what_if;
 
 use evictd_testkit::program;
 use serde_json::Value;

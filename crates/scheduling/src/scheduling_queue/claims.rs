@@ -1,7 +1,8 @@
 //! The known claims, for the gate of `DynamicResources`. A pod is not tried before its claims exist (`PreEnqueue`).
 
 use crate::change::Delta;
-use evictd_pod::resource_claims::{StoredClaim, claims_of};
+use crate::not_tried::claim_problem;
+use evictd_pod::resource_claims::StoredClaim;
 use evictd_pod::wire::{Pod, ResourceClaim};
 use std::collections::HashMap;
 
@@ -43,17 +44,12 @@ impl Claims {
 
     /// Why a pod cannot use one of its claims yet.
     pub(super) fn problem(&self, pod: &Pod) -> Option<String> {
-        let metadata = &pod.metadata;
-        let namespace = metadata.namespace_or_default();
-        claims_of(pod).find_map(|claim| {
-            let known = claim
-                .name()
-                .and_then(|name| self.0.get(&*key(namespace, name)));
-            let stored = known.map(|known| StoredClaim {
+        claim_problem(pod, |namespace, name| {
+            let known = self.0.get(&*key(namespace, name))?;
+            Some(StoredClaim {
                 is_deleted: known.is_deleted,
                 controller: known.controller.as_deref(),
-            });
-            claim.problem((namespace, &metadata.name, &metadata.uid), stored)
+            })
         })
     }
 }

@@ -3,6 +3,7 @@
 mod created;
 mod object;
 mod outcome;
+mod rebalance;
 mod sequence;
 
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
@@ -15,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use object::Name;
 pub use object::Object;
 pub use outcome::{Outcome, PodOutcome, StepOutcome};
+pub use rebalance::{Move, Rebalance, RunningPod, SpreadState, rebalance};
 pub use sequence::{
     AttemptOutcome, NodeUse, PreemptedPod, Sequence, SequenceFile, SequenceOutcome, run_sequence,
 };
