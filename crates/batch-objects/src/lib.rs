@@ -21,6 +21,7 @@
 pub mod bus;
 mod command;
 mod compat;
+mod further;
 mod job;
 mod open_enum;
 mod phase;
@@ -34,6 +35,7 @@ mod workload;
 
 pub use command::Command;
 pub use compat::{Compat, Difference};
+pub use further::{NodeMetrics, ResourceQuota, ResourceQuotaStatus};
 pub use job::{
     DependsOn, Job, JobCondition, JobSpec, JobState, JobStatus, LifecyclePolicy, NetworkTopology,
     PartitionPolicy, TaskSpec, TaskState, VolumeSpec,

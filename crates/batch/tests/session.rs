@@ -9,8 +9,14 @@ use std::path::Path;
 
 /// Cuts off the text that depends on an arbitrary choice.
 fn cut(text: &str) -> &str {
-    text.split_once(". Origin reason is")
-        .map_or(text, |(before, _)| before)
+    let text = text
+        .split_once(". Origin reason is")
+        .map_or(text, |(before, _)| before);
+    // The rest is Go's inner form of quantities.
+    let quota = "resource quota insufficient";
+    let end = text.find(quota).map(|at| at + quota.len());
+    end.filter(|end| text[*end..].starts_with(", "))
+        .map_or(text, |end| &text[..end])
 }
 
 /// The first difference between an answer and what is wanted, if there is one.
@@ -139,4 +145,23 @@ fn every_session_of_the_real_scheduler() {
 #[test]
 fn every_session_with_a_hierarchy_of_queues() {
     compare("capacity-hierarchy", 63);
+}
+
+/// A test for each family of newer plugins.
+macro_rules! families {
+    ($($test:ident: $family:literal, $least:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            compare($family, $least);
+        }
+    )*};
+}
+
+families! {
+    s6_207_sessions_with_nodegroup: "nodegroup", 26;
+    s6_211_sessions_with_resource_strategy_fit: "resource-strategy-fit", 13;
+    s6_213_sessions_with_sla: "sla", 13;
+    s6_219_sessions_with_pdb: "pdb", 8;
+    s6_220_sessions_with_resourcequota: "resourcequota", 11;
+    s6_221_sessions_with_cdp: "cdp", 9;
 }

@@ -146,6 +146,11 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_str)
     }
 
+    /// A value of any shape.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
     /// The names of all.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)

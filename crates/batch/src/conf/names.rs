@@ -63,10 +63,24 @@ pub enum PluginName {
     NodeOrder,
     /// Full nodes first.
     Binpack,
+    /// Queues have groups of nodes.
+    NodeGroup,
+    /// Least or most allocated nodes first, by resource.
+    ResourceStrategyFit,
+    /// Quotas of namespaces decide what is let in.
+    ResourceQuota,
+    /// Evictions keep within disruption budgets.
+    Pdb,
+    /// Jobs that have waited long are let in.
+    Sla,
+    /// Measured use of nodes.
+    Usage,
+    /// Pods are protected from eviction for some time after their start.
+    Cdp,
 }
 
 impl PluginName {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Gang,
         Self::Priority,
         Self::Conformance,
@@ -77,6 +91,13 @@ impl PluginName {
         Self::Predicates,
         Self::NodeOrder,
         Self::Binpack,
+        Self::NodeGroup,
+        Self::ResourceStrategyFit,
+        Self::ResourceQuota,
+        Self::Pdb,
+        Self::Sla,
+        Self::Usage,
+        Self::Cdp,
     ];
 
     /// Its name.
@@ -92,6 +113,13 @@ impl PluginName {
             Self::Predicates => "predicates",
             Self::NodeOrder => "nodeorder",
             Self::Binpack => "binpack",
+            Self::NodeGroup => "nodegroup",
+            Self::ResourceStrategyFit => "resource-strategy-fit",
+            Self::ResourceQuota => "resourcequota",
+            Self::Pdb => "pdb",
+            Self::Sla => "sla",
+            Self::Usage => "usage",
+            Self::Cdp => "cdp",
         }
     }
 

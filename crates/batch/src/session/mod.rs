@@ -124,7 +124,7 @@ impl<'c> Session<'c> {
         // Both depend on the state before any action, so they are computed first.
         snapshot.note_freed(cluster);
         snapshot.set_priorities(compat);
-        let plugins = Plugins::open(&snapshot, conf, compat);
+        let plugins = Plugins::open(&snapshot, cluster, conf, compat);
         let mut session = Session {
             conf,
             evaluator: Evaluator::new(&conf.tiers, &snapshot),
@@ -170,6 +170,7 @@ impl Session<'_> {
         let view = View {
             cluster: self.tx.cluster,
             snapshot: &self.tx.snapshot,
+            plugins: &self.tx.plugins,
             log: self.tx.changed_nodes.as_slice(),
             domains: &self.topology,
             reserved: reservation.map_or(&[], |reservation| reservation.nodes.as_slice()),

@@ -1,11 +1,13 @@
 //! The objects of Kubernetes and Volcano, and the fields that sessions read.
 
-use crate::session::snapshot::task::Status;
-use evictd_batch_objects::{GROUP_NAME, PodGroup, QUEUE_NAME, Queue, TASK_SPEC, Workload};
+use crate::session::snapshot::task::{COOLDOWN, MARKS, Status};
+use evictd_batch_objects::{NodeMetrics, ResourceQuota, GROUP_NAME, PodGroup, QUEUE_NAME, Queue, TASK_SPEC, Workload};
 use evictd_pod::resources::PODS;
-use evictd_pod::wire::{Metadata, Pod, PodPhase, PriorityClass, ResourceList};
+use evictd_pod::wire::{Metadata, Pod, PodDisruptionBudget, PodPhase, PriorityClass, ResourceList};
 use evictd_pod::{Counted, Quantity, Requests, TooManyResources, resources};
+use jiff::Timestamp;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A priority in place of the pod's own (S6-124).
@@ -15,6 +17,8 @@ pub(crate) const PREEMPTABLE: &str = "volcano.sh/preemptable";
 /// The queue above all others.
 pub(crate) const ROOT: &str = "root";
 pub(crate) const HIERARCHY: &str = "volcano.sh/hierarchy";
+/// The limits of a queue in groups of nodes.
+pub(crate) const GROUP_LIMITS: &str = "volcano.sh/nodegroup-resource-limits";
 pub(crate) const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
 /// Whether a session asks for this annotation of a pod.
@@ -25,8 +29,10 @@ pub fn reads_annotation(key: &str) -> bool {
         TASK_PRIORITY,
         PREEMPTABLE,
         QUEUE_NAME,
+        COOLDOWN,
     ]
     .contains(&key)
+        || MARKS.contains(&key)
 }
 
 /// The objects of a cluster.
@@ -57,6 +63,17 @@ pub struct Objects {
     /// Priority classes.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub priority_classes: Vec<PriorityClass>,
+    /// The time of the session; plugins that read a clock see a fixed time without it.
+    pub now: Option<Timestamp>,
+    /// Quotas of namespaces.
+    #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
+    pub resource_quotas: Vec<ResourceQuota>,
+    /// Disruption budgets.
+    #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
+    pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    /// By node its measured use.
+    #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
+    pub node_metrics: BTreeMap<String, NodeMetrics>,
 }
 
 /// The scheduler's name, and the queue of jobs that name none (S6-141).

@@ -85,6 +85,7 @@ fn is_enqueueable(session: &mut Session<'_>, job: JobId, request: &Resource) -> 
 
 /// Sets aside the request of a job that was enqueued.
 fn enqueued(tx: &mut Transaction<'_>, job: JobId) {
+    tx.plugins.job_let_in(&tx.snapshot, job);
     let job = &tx.snapshot.jobs[job];
     let Some(need) = &job.min_resources else {
         return;

@@ -1,18 +1,20 @@
 //! The scheduler cache: the objects of sessions, kept between sessions and updated by events (S6-088).
 
+mod facts;
 mod nodes;
 mod pods;
 
 use super::Session;
 use super::diagnosis::{DiagnosisObserver, JobDiagnosis};
-use super::objects::{HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
+use super::objects::{GROUP_LIMITS, HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
 use super::observer::Observer;
 use super::outcome::Outcome;
 use super::pod_id::PodId;
-use super::snapshot::{Dequeue, Job, Queue, Snapshot};
+use super::snapshot::{Dequeue, GROUP_MARKS, Job, Queue, Snapshot};
 use super::turns::Turns;
 use crate::conf::Conf;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::resource::is_scalar;
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::upstream::upstream_job;
 use crate::session::snapshot::upstream::{QueuesOfWorkloads, Upstream};
@@ -21,6 +23,7 @@ use evictd_batch_objects::{
 };
 use evictd_placement::Cluster;
 use evictd_pod::TooManyResources;
+use evictd_pod::resources::{CPU, MEMORY, PODS};
 use evictd_pod::wire::{Metadata, PriorityClass, ResourceList, Time};
 use hashbrown::{HashMap, HashSet};
 use jiff::Timestamp;
@@ -86,6 +89,7 @@ impl Cache {
         for group in &objects.upstream_pod_groups {
             cache.upstream_group(group);
         }
+        cache.facts(objects);
         let mut observer = HashSet::new();
         for pod in &objects.pods {
             if observer.insert((pod.metadata.namespace_or_default(), &pod.metadata.name)) {
@@ -183,6 +187,8 @@ impl Cache {
             deserved: some(&spec.deserved).unwrap_or_default(),
             path: annotation(HIERARCHY),
             path_weights: annotation(HIERARCHY_WEIGHTS),
+            affinity: spec.affinity.clone(),
+            group_limits: metadata.annotations.get(GROUP_LIMITS).map(Into::into),
         };
         // Slots of deleted queues are reused, so that ids stay small.
         let free = || {
@@ -245,8 +251,17 @@ impl Cache {
         let is_staged = wire.metadata.annotations.get(IN_STAGES);
         job.is_staged = is_staged.is_some_and(is_true);
         job.has_topology = wire.spec.network_topology.is_some();
-        job.min_resources = need;
         job.refused = refused;
+        job.min_resources = need;
+        let list = wire.spec.min_resources.as_ref();
+        let of_quota = |name: &str| !is_scalar(name) && ![CPU, MEMORY, PODS].contains(&name);
+        let list = list.filter(|list| job.refused.is_none() && list.keys().any(of_quota));
+        job.min_list = list.map(|list| Box::new(list.clone()));
+        let annotations = &wire.metadata.annotations;
+        let marks = GROUP_MARKS.into_iter();
+        job.marks = marks
+            .filter_map(|key| Some((key, annotations.get(key)?)))
+            .collect();
         job.begin(wire.status.clone());
     }
 

@@ -5,7 +5,7 @@ use super::View;
 use super::node_plugins::NodePlugins;
 use super::winner_tree::{Rating, WinnerTree};
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
-use crate::session::snapshot::ids::ClassId;
+use crate::session::snapshot::ids::{ClassId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::topology::DomainId;
 use evictd_placement::{Filter, Here, NodeId, Pod, Rejection, Score, filter};
@@ -30,6 +30,8 @@ struct Scaled {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EvaluationKey {
     pub(super) class: ClassId,
+    /// What the answers of plugins depend on beside it.
+    pub(super) of_plugins: u32,
     /// Whether nodes without room refuse.
     pub(super) needs_room: bool,
     /// Whether nodes refuse that are reserved for another job.
@@ -43,6 +45,8 @@ pub(super) struct ClassEvaluation {
     /// The result of `PreFilter`, as if every node had given it.
     pub(super) refused: Option<FitError>,
     request: Resource,
+    /// The task that it was asked for last.
+    pub(super) task: TaskId,
     /// The reason of nodes outside the domain.
     elsewhere: ReasonId,
     filters: Vec<Box<dyn Filter>>,
@@ -74,7 +78,7 @@ impl ClassEvaluation {
         view: View<'_>,
         node_plugins: &NodePlugins,
         reasons: &mut Reasons,
-        (pod, request): (&Pod, &Resource),
+        (pod, request, task): (&Pod, &Resource, TaskId),
         key: EvaluationKey,
     ) -> Self {
         let cluster = view.cluster;
@@ -83,7 +87,8 @@ impl ClassEvaluation {
         let filters: Vec<_> = filters
             .filter_map(|filter| filter.filter(cluster, pod))
             .collect();
-        let mut coupled = !filters.iter().all(|filter| filter.is_local());
+        let beyond = view.plugins.look_beyond(view.snapshot, task);
+        let mut coupled = beyond || !filters.iter().all(|filter| filter.is_local());
         let (mut scores, mut scaled) = (Vec::new(), Vec::new());
         let all: Vec<NodeId> = cluster.node_ids().collect();
         for scorer in &node_plugins.scorers {
@@ -106,6 +111,7 @@ impl ClassEvaluation {
             key,
             refused: None,
             request: request.clone(),
+            task,
             elsewhere: key.within.map_or(NO_REASON, |within| {
                 let texts = vec![format!(
                     "node(s) were outside {}",
@@ -196,7 +202,20 @@ impl ClassEvaluation {
         let binpack = node_plugins.binpack.as_ref();
         sum + binpack.map_or(0.0, |binpack| {
             binpack.score(&view.snapshot.nodes[node.index()], &self.request)
-        })
+        }) + self.score_by_plugins(view, node)
+    }
+
+    fn score_by_plugins(&self, view: View<'_>, node: NodeId) -> f64 {
+        let scorers = view.plugins.node_scorers();
+        scorers
+            .map(|plugin| plugin.node_score(view.on(self.task, node)))
+            .sum()
+    }
+
+    /// The reason of the first plugin that refuses a node, before or after the filters.
+    fn refusal_by_plugins(&self, view: View<'_>, node: NodeId, before: bool) -> Option<Refusal> {
+        let mut filters = view.plugins.node_filters(before);
+        filters.find_map(|plugin| plugin.node_refusal(view.on(self.task, node)))
     }
 
     /// The current reason of a node.
@@ -232,6 +251,9 @@ impl ClassEvaluation {
                 unresolvable: true,
             });
         }
+        if let Some(refusal) = self.refusal_by_plugins(view, node, true) {
+            return reasons.intern(refusal);
+        }
         let crowded = !self.is_placeable(here);
         let mut said = Vec::new();
         for (index, filter) in self.filters.iter_mut().enumerate() {
@@ -245,7 +267,8 @@ impl ClassEvaluation {
             }
         }
         if said.is_empty() && !crowded {
-            return NO_REASON;
+            let refusal = self.refusal_by_plugins(view, node, false);
+            return refusal.map_or(NO_REASON, |refusal| reasons.intern(refusal));
         }
         let key = (crowded, said);
         if let Some(known) = self.said.get(&key) {
@@ -267,7 +290,13 @@ impl ClassEvaluation {
     /// Whether the local filters pass on a node, or the others.
     pub(super) fn passes(&mut self, view: View<'_>, node: NodeId, alone: bool) -> bool {
         let here = Here::new(view.cluster, node);
-        let room = !alone || self.is_placeable(here) && here.node.unknown_pods == 0;
+        let beyond = view.plugins.look_beyond(view.snapshot, self.task);
+        let judged = beyond == alone
+            || [true, false]
+                .into_iter()
+                .all(|before| self.refusal_by_plugins(view, node, before).is_none());
+        let room = judged
+            && (!alone || self.is_placeable(here) && here.node.unknown_pods == 0);
         let mut filters = self.filters.iter_mut();
         room && filters.all(|filter| {
             filter.is_local() != alone || {
@@ -344,6 +373,14 @@ impl ClassEvaluation {
                 let mut scores: Vec<i64> = here.map(|here| score.raw(here)).collect();
                 score.normalize(&mut scores);
                 add(&mut totals, &scores, scorer.weight);
+            }
+            if let Some(first) = ids.first() {
+                for plugin in view.plugins.node_scorers() {
+                    let scores = plugin.node_scores(view.on(self.task, *first), ids);
+                    for (total, score) in totals.iter_mut().zip(scores.into_iter().flatten()) {
+                        *total += score;
+                    }
+                }
             }
         }
         totals

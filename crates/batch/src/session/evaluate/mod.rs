@@ -8,6 +8,7 @@ mod node_plugins;
 mod winner_tree;
 
 use super::snapshot::Snapshot;
+use super::plugins::{OnNode, Plugins};
 use super::topology::TopologyDomains;
 use crate::conf::Plugin;
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
@@ -28,6 +29,7 @@ const MOST_CLASSES: usize = 32;
 pub(crate) struct View<'v> {
     pub(crate) cluster: &'v Cluster,
     pub(crate) snapshot: &'v Snapshot,
+    pub(crate) plugins: &'v Plugins,
     /// The nodes that changed in this session, one after the other.
     pub(crate) log: &'v [NodeId],
     /// By node, whether it is reserved; empty without a reservation.
@@ -36,7 +38,16 @@ pub(crate) struct View<'v> {
     pub(crate) domains: &'v TopologyDomains,
 }
 
-impl View<'_> {
+impl<'v> View<'v> {
+    pub(crate) fn on(&self, task: TaskId, node: NodeId) -> OnNode<'v> {
+        OnNode {
+            snapshot: self.snapshot,
+            cluster: self.cluster,
+            task,
+            node,
+        }
+    }
+
     /// Whether a node is reserved for a job that waits.
     pub(crate) fn is_reserved(&self, node: NodeId) -> bool {
         self.reserved.get(node.index()).copied().unwrap_or(false)
@@ -53,6 +64,8 @@ pub(crate) struct Turn {
 pub(crate) struct Evaluator {
     node_plugins: NodePlugins,
     classes: Classes,
+    /// What the plugins' answers about nodes depend on beside the class, by number.
+    keys: HashMap<Vec<u64>, u32>,
     evaluations: Vec<ClassEvaluation>,
     pub(crate) reasons: Reasons,
     clock: u64,
@@ -100,18 +113,21 @@ impl Evaluator {
     fn evaluation(
         &mut self,
         view: View<'_>,
-        task: TaskId,
+        id: TaskId,
         needs_room: bool,
     ) -> Result<usize, FitError> {
-        let task = &view.snapshot.tasks[task];
+        let task = &view.snapshot.tasks[id];
         let Some(pod) = &task.pod else {
             let words = task.mistake.as_deref().unwrap_or("it is on a node already");
             return Err(FitError::Words(words.into()));
         };
         let class = self.classes.of(view.cluster, pod, &task.request);
         self.clock += 1;
+        let keys = view.plugins.node_keys(view.snapshot, id);
+        let next = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
         let key = EvaluationKey {
             class,
+            of_plugins: *self.keys.entry(keys).or_insert(next),
             needs_room,
             // A task that requests nothing takes no reserved room.
             excluded: !view.reserved.is_empty()
@@ -125,13 +141,14 @@ impl Evaluator {
             .position(|evaluation| evaluation.key == key);
         let at = if let Some(at) = known {
             let evaluation = &mut self.evaluations[at];
+            evaluation.task = id;
             if !evaluation.refresh(view, &self.node_plugins, &mut self.reasons, pod) {
                 let reasons = &mut self.reasons;
                 *evaluation = ClassEvaluation::new(
                     view,
                     &self.node_plugins,
                     reasons,
-                    (pod, &task.request),
+                    (pod, &task.request, id),
                     key,
                 );
             }
@@ -139,7 +156,7 @@ impl Evaluator {
         } else {
             let reasons = &mut self.reasons;
             let new =
-                ClassEvaluation::new(view, &self.node_plugins, reasons, (pod, &task.request), key);
+                ClassEvaluation::new(view, &self.node_plugins, reasons, (pod, &task.request, id), key);
             if self.evaluations.len() < MOST_CLASSES {
                 self.evaluations.push(new);
                 self.evaluations.len() - 1

@@ -2,28 +2,39 @@
 //! line in [`build`]. Plugins that filter and score nodes are in `evaluate`.
 
 mod capacity;
+mod cdp;
 mod conformance;
 mod drf;
 mod gang;
 mod hierarchy;
+mod node_group;
+mod on_nodes;
 mod overcommit;
+mod pdb;
 mod priority;
 mod proportion;
 mod queue_tree;
 mod redistribution;
+mod resource_quota;
+mod resource_strategy_fit;
 mod shares;
+mod sla;
 mod tiers;
 
 pub(crate) use drf::JobShare;
+pub(crate) use on_nodes::OnNode;
+use on_nodes::NodeEntry;
 pub(crate) use queue_tree::QueueTree;
 pub(crate) use shares::{QueueShare, Shares};
 pub(crate) use tiers::Tiers;
 
 use crate::conf::{self, Action, Conf, PluginName, Switch};
 use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use evictd_batch_objects::Compat;
+use evictd_placement::{Cluster, NodeId};
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
@@ -131,6 +142,9 @@ pub(crate) trait Plugin: Debug {
             None => Ok(Vote::Abstain),
         }
     }
+
+    /// A job was enqueued, with all plugins' consent.
+    fn job_let_in(&mut self, snapshot: &Snapshot, job: JobId) {}
 
     /// A job was enqueued: sets aside its request.
     fn job_enqueued(&mut self, queue: QueueId, request: &Resource) {
@@ -267,6 +281,31 @@ pub(crate) trait Plugin: Debug {
         None
     }
 
+    /// What its answers about nodes depend on, beside the class of the task.
+    fn node_key(&self, snapshot: &Snapshot, task: TaskId) -> u64 {
+        0
+    }
+
+    /// Whether its answer about a node depends on other nodes, too.
+    fn looks_beyond(&self, snapshot: &Snapshot, task: TaskId) -> bool {
+        false
+    }
+
+    /// Why a task may not be on a node.
+    fn node_refusal(&self, at: OnNode<'_>) -> Option<Refusal> {
+        None
+    }
+
+    /// How good a node is for a task.
+    fn node_score(&self, at: OnNode<'_>) -> f64 {
+        0.0
+    }
+
+    /// How good each of some nodes is for a task, where the scores depend on each other.
+    fn node_scores(&self, at: OnNode<'_>, nodes: &[NodeId]) -> Option<Vec<f64>> {
+        None
+    }
+
     /// Whether gangs that cannot spare a task are evicted as a whole.
     fn evicts_whole_gangs(&self) -> bool {
         false
@@ -274,7 +313,13 @@ pub(crate) trait Plugin: Debug {
 }
 
 /// The plugin of a name as it is when a session opens; `None` for one that only filters or scores nodes.
-fn build(plugin: &conf::Plugin, snapshot: &Snapshot, compat: Compat) -> Option<Box<dyn Plugin>> {
+fn build(
+    plugin: &conf::Plugin,
+    snapshot: &Snapshot,
+    cluster: &Cluster,
+    compat: Compat,
+) -> Option<Box<dyn Plugin>> {
+    let arguments = &plugin.arguments;
     Some(match plugin.name {
         PluginName::Gang => Box::new(gang::Gang::new(compat)),
         PluginName::Priority => Box::new(priority::Priority),
@@ -286,6 +331,16 @@ fn build(plugin: &conf::Plugin, snapshot: &Snapshot, compat: Compat) -> Option<B
             let factor = plugin.arguments.number("overcommit-factor", 1.2);
             Box::new(overcommit::Overcommit::open(snapshot, compat, factor))
         }
+        PluginName::Sla => Box::new(sla::Sla::open(arguments)),
+        PluginName::Cdp => Box::new(cdp::Cdp),
+        PluginName::Pdb => Box::new(pdb::Pdb::open(snapshot, cluster)),
+        PluginName::ResourceQuota => Box::new(resource_quota::ResourceQuotas::default()),
+        PluginName::NodeGroup => Box::new(node_group::NodeGroup::open(snapshot, cluster, plugin)),
+        PluginName::ResourceStrategyFit => {
+            let plugin = resource_strategy_fit::ResourceStrategyFit::open(snapshot, arguments);
+            Box::new(plugin)
+        }
+        PluginName::Usage => return None,
         PluginName::Predicates | PluginName::NodeOrder | PluginName::Binpack => return None,
     })
 }
@@ -302,6 +357,8 @@ struct Entry {
 pub(crate) struct Plugins {
     opened: Vec<(PluginName, Box<dyn Plugin>)>,
     tiers: Vec<Vec<Entry>>,
+    /// Those that judge nodes, in order.
+    on_nodes: Vec<NodeEntry>,
     compat: Compat,
     /// Whether reclaim is one of the actions.
     reclaims: bool,
@@ -309,13 +366,18 @@ pub(crate) struct Plugins {
 
 impl Plugins {
     /// Opens the plugins at the start of a session.
-    pub(crate) fn open(snapshot: &Snapshot, conf: &Conf, compat: Compat) -> Self {
+    pub(crate) fn open(
+        snapshot: &Snapshot,
+        cluster: &Cluster,
+        conf: &Conf,
+        compat: Compat,
+    ) -> Self {
         let mut opened: Vec<(PluginName, Box<dyn Plugin>)> = Vec::new();
         let mut tiers = Vec::new();
         for tier in &conf.tiers {
             let mut entries = Vec::new();
             for settings in tier {
-                let Some(plugin) = build(settings, snapshot, compat) else {
+                let Some(plugin) = build(settings, snapshot, cluster, compat) else {
                     continue;
                 };
                 // A plugin that is named twice has the arguments of the last one.
@@ -331,6 +393,7 @@ impl Plugins {
             tiers.push(entries);
         }
         Self {
+            on_nodes: on_nodes::entries(conf, &opened),
             opened,
             tiers,
             compat,
@@ -379,6 +442,13 @@ impl Plugins {
         let enabled = entries.filter(|entry| entry.settings.at(Switch::JobEnqueued));
         for entry in enabled {
             self.opened[entry.at].1.job_enqueued(queue, request);
+        }
+    }
+
+    /// A job was enqueued.
+    pub(crate) fn job_let_in(&mut self, snapshot: &Snapshot, job: JobId) {
+        for (_, plugin) in &mut self.opened {
+            plugin.job_let_in(snapshot, job);
         }
     }
 

@@ -11,9 +11,13 @@ use evictd_batch_objects::{
     PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus,
 };
 use evictd_pod::TooManyResources;
+use evictd_pod::wire::{ResourceList, TextMap};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use std::sync::Arc;
+
+/// The annotations of groups that single plugins read.
+pub(crate) const GROUP_MARKS: [&str; 2] = ["sla-waiting-time", "volcano.sh/sla-waiting-time"];
 
 /// A pod group with its tasks.
 #[derive(Debug)]
@@ -49,6 +53,10 @@ pub(crate) struct Job {
     pub(crate) has_topology: bool,
     /// The amounts that it needs to be enqueued.
     pub(crate) min_resources: Option<Resource>,
+    /// The same with every name, also of quotas, if it has such names.
+    pub(crate) min_list: Option<Box<ResourceList>>,
+    /// The annotations of its group that single plugins read.
+    pub(crate) marks: TextMap,
     /// Why its minResources are ignored: then it is not enqueued.
     pub(crate) refused: Option<TooManyResources>,
     /// It was enqueued although it did not fit, so that its pods are created.
@@ -107,6 +115,8 @@ impl Job {
             is_staged: false,
             has_topology: false,
             min_resources: None,
+            min_list: None,
+            marks: TextMap::new(),
             refused: None,
             without_promise: false,
             phase: PodGroupPhase::Unset,

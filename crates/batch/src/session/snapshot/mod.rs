@@ -1,5 +1,6 @@
 //! The snapshot of a session: jobs with their tasks, queues and nodes, by index.
 
+mod facts;
 pub(crate) mod fit;
 pub(crate) mod ids;
 mod job;
@@ -10,7 +11,8 @@ pub(crate) mod roles;
 pub(crate) mod task;
 pub(crate) mod upstream;
 
-pub(crate) use job::Job;
+pub(crate) use facts::{Budget, Facts, Quota};
+pub(crate) use job::{GROUP_MARKS, Job};
 pub(crate) use node::Node;
 pub(crate) use queue::{Dequeue, Queue};
 
@@ -24,6 +26,9 @@ use evictd_placement::Cluster;
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
 use jiff::Timestamp;
+
+/// The clock of sessions to which no time was given: 2026-11-01T12:00:00Z.
+const FIXED_CLOCK: Timestamp = Timestamp::constant(1_793_534_400, 0);
 
 /// The snapshot. The slots of deleted tasks, jobs and queues are reused.
 #[derive(Debug, Default)]
@@ -46,12 +51,19 @@ pub(crate) struct Snapshot {
     pub(crate) turns: Turns,
     /// The time of the session, if anybody has said it.
     pub(crate) now: Option<Timestamp>,
+    /// Objects that single plugins read.
+    pub(crate) facts: Facts,
 }
 
 impl Snapshot {
     /// The jobs that have a pod group and a queue.
     pub(crate) fn live_jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
         self.live.iter().map(|job| (*job, &self.jobs[*job]))
+    }
+
+    /// The time that plugins go by.
+    pub(crate) fn clock(&self) -> Timestamp {
+        self.now.unwrap_or(FIXED_CLOCK)
     }
 
     /// Every stored amount.

@@ -2,6 +2,7 @@
 
 use crate::session::snapshot::ids::QueueId;
 use crate::session::snapshot::resource::Resource;
+use evictd_batch_objects::Affinity;
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -34,4 +35,8 @@ pub(crate) struct Queue {
     /// `root/a/b` and the weights along it, as its annotations say (S6-128).
     pub(crate) path: Box<str>,
     pub(crate) path_weights: Box<str>,
+    /// The groups of nodes that it uses or avoids.
+    pub(crate) affinity: Option<Affinity>,
+    /// The annotation with its limits in groups of nodes.
+    pub(crate) group_limits: Option<Box<str>>,
 }

@@ -1,6 +1,7 @@
 //! Amounts of resources as Volcano counts them (S6-091): floating point, compared with a tolerance of a tenth of a
 //! unit. A resource that an amount does not name differs from one with the amount zero.
 
+use evictd_pod::Quantity;
 use evictd_pod::resources::{CPU, MEMORY, PODS};
 use evictd_pod::wire::ResourceList;
 use hashbrown::HashMap;
@@ -65,6 +66,19 @@ impl Dims {
     /// The kind of that name, if an object mentions it.
     pub(crate) fn find(&self, name: &str) -> Option<Dim> {
         self.by_name.get(name).copied()
+    }
+
+    /// Every kind that an object mentions.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Dim, &str)> {
+        self.by_name.iter().map(|(name, dim)| (*dim, &**name))
+    }
+
+    /// A quantity of a kind, in the unit of its amounts.
+    pub(crate) fn amount(dim: Dim, quantity: &Quantity) -> f64 {
+        number(match dim {
+            Dim::MEMORY | Dim::PODS => quantity.value(),
+            _ => quantity.milli_value(),
+        })
     }
 
     fn intern(&mut self, name: &str) -> Dim {

@@ -6,6 +6,8 @@ use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::resource::Resource;
 use evictd_placement::NodeId;
 use evictd_placement::Pod;
+use evictd_pod::duration;
+use evictd_pod::wire::{ConditionStatus, Pod as PodObject, PodPhase, TextMap};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -109,6 +111,8 @@ pub(crate) struct Task {
     /// It has scheduling gates (S6-089).
     pub(crate) gated: bool,
     pub(crate) preemptable: bool,
+    /// Its pod says that it is preemptable.
+    pub(crate) says_preemptable: bool,
     pub(crate) never_preempts: bool,
     /// It is critical for the cluster (S6-125).
     pub(crate) critical: bool,
@@ -131,6 +135,51 @@ pub(crate) struct Task {
     pub(crate) nominated: Box<str>,
     /// Why its pod cannot be read.
     pub(crate) mistake: Option<Box<str>>,
+    /// Present where a single plugin reads something of its pod.
+    pub(crate) further: Option<Box<Further>>,
+}
+
+/// The parts of a pod that single plugins read. Few pods have any.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Further {
+    /// The annotations of [`MARKS`].
+    marks: TextMap,
+    /// It is not evicted before this time.
+    protected_until: Option<Timestamp>,
+}
+
+/// The protection of a running pod from eviction after its binding, as a duration.
+pub(crate) const COOLDOWN: &str = "volcano.sh/cooldown-time";
+
+/// The annotations of pods that single plugins read.
+pub(crate) const MARKS: [&str; 2] = [
+    "volcano.sh/resource-strategy-scoring-type",
+    "volcano.sh/resource-strategy-weight",
+];
+
+impl Further {
+    pub(crate) fn of(pod: &PodObject) -> Option<Box<Self>> {
+        let metadata = &pod.metadata;
+        let mut further = Self::default();
+        let marks = MARKS.into_iter();
+        further.marks.extend(
+            marks.filter_map(|key| Some((key, metadata.annotations.get(key)?))),
+        );
+        let cooldown = metadata.labels.get(COOLDOWN);
+        let cooldown = cooldown.or_else(|| metadata.annotations.get(COOLDOWN));
+        let cooldown = cooldown.and_then(|text| duration::parse(text).ok());
+        let mut conditions = pod.status.conditions.iter();
+        let bound = conditions.find(|condition| {
+            condition.kind == "PodScheduled" && condition.status == ConditionStatus::True
+        });
+        let bound = bound.and_then(|condition| condition.last_transition_time);
+        if pod.status.phase == PodPhase::Running
+            && let Some((cooldown, bound)) = cooldown.zip(bound)
+        {
+            further.protected_until = bound.checked_add(cooldown).ok();
+        }
+        (further != Self::default()).then(|| Box::new(further))
+    }
 }
 
 /// The condition `PodScheduled` of a pod: as the last watch event shows it, and as it was written since.
@@ -207,6 +256,16 @@ impl PodScheduled {
 }
 
 impl Task {
+    /// An annotation of [`MARKS`].
+    pub(crate) fn mark(&self, key: &str) -> Option<&str> {
+        self.further.as_ref()?.marks.get(key)
+    }
+
+    /// Its pod is not evicted before this time.
+    pub(crate) fn protected_until(&self) -> Option<Timestamp> {
+        self.further.as_ref()?.protected_until
+    }
+
     /// Its name without the namespace.
     pub(crate) fn name(&self) -> &str {
         self.key

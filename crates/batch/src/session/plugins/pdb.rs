@@ -1,0 +1,99 @@
+//! Plugin pdb: victims keep within disruption budgets (S6-219).
+
+use super::{Plugin, Tiers};
+use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::{Budget, Snapshot};
+use evictd_placement::Cluster;
+use evictd_pod::selector::Requirement;
+use evictd_pod::wire::{Selector, TextMap};
+use hashbrown::HashMap;
+
+#[derive(Debug)]
+pub(super) struct Pdb {
+    /// How many disruptions each budget allows.
+    allowed: Vec<i32>,
+    /// The budgets of each pod with labels on a node.
+    budgets: HashMap<TaskId, Vec<usize>>,
+}
+
+/// Whether a budget's selector is valid, not empty, and matches labels.
+fn selects(selector: &Selector, labels: &TextMap) -> bool {
+    let mut expressions = selector.match_expressions.iter();
+    let empty = selector.match_labels.is_empty() && expressions.len() == 0;
+    !empty
+        && selector
+            .match_labels
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+        && expressions.all(|expression| {
+            Requirement::new(expression, &mut std::convert::identity)
+                .is_ok_and(|requirement| requirement.matches(&labels))
+        })
+}
+
+impl Pdb {
+    pub(super) fn open(snapshot: &Snapshot, cluster: &Cluster) -> Self {
+        let all: Vec<&Budget> = snapshot.facts.budgets.values().collect();
+        let mut budgets = HashMap::new();
+        for (node, on_node) in snapshot.node_ids().zip(&snapshot.nodes) {
+            for id in &on_node.tasks {
+                let task = &snapshot.tasks[*id];
+                let mut pods = cluster.node(node).pods.iter();
+                let pod = pods.find(|pod| match pod.uid() {
+                    "" => cluster.full_name(pod) == **task.id,
+                    uid => *uid == **task.id,
+                });
+                let Some(pod) = pod.filter(|pod| !pod.labels().is_empty()) else {
+                    continue;
+                };
+                let text = |symbol| cluster.symbols().text(symbol);
+                let labels = pod.labels().iter();
+                let labels: TextMap = labels
+                    .map(|(key, value)| (text(key), text(value)))
+                    .collect();
+                let (namespace, name) = task.key.split_once('/').unwrap_or_default();
+                let matching = all.iter().enumerate().filter(|(_, budget)| {
+                    *budget.namespace == *namespace
+                        && !budget.disrupted.contains(name)
+                        && selects(&budget.selector, &labels)
+                });
+                budgets.insert(*id, matching.map(|(index, _)| index).collect());
+            }
+        }
+        Self {
+            allowed: all.iter().map(|budget| budget.allowed).collect(),
+            budgets,
+        }
+    }
+
+    /// The candidates that break no budget, if all of them go in this order. A pod without labels is not among them.
+    fn within_budgets(&self, candidates: &[TaskId]) -> Vec<TaskId> {
+        let mut left = self.allowed.clone();
+        let keeps = |candidate: &TaskId| {
+            let Some(budgets) = self.budgets.get(candidate) else {
+                return false;
+            };
+            let mut kept = true;
+            for budget in budgets {
+                left[*budget] -= 1;
+                kept &= left[*budget] >= 0;
+            }
+            kept
+        };
+        candidates.iter().copied().filter(keeps).collect()
+    }
+}
+
+impl Plugin for Pdb {
+    fn preemptable(&self, _: Tiers<'_>, _: TaskId, candidates: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.within_budgets(candidates))
+    }
+
+    fn reclaimable(&self, _: Tiers<'_>, _: TaskId, candidates: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.within_budgets(candidates))
+    }
+
+    fn might_yield(&self, _: &Snapshot, _: JobId, _: JobId) -> Option<bool> {
+        Some(true)
+    }
+}
