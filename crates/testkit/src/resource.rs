@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 45] = [
+pub(crate) static RESOURCES: [Resource; 46] = [
     namespaced(
         "",
         "pods",
@@ -77,6 +77,13 @@ pub(crate) static RESOURCES: [Resource; 45] = [
     namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),
     namespaced("", "secrets", "Secret", &[], &[]),
     namespaced("", "limitranges", "LimitRange", &["limits"], &[]),
+    namespaced(
+        "",
+        "resourcequotas",
+        "ResourceQuota",
+        &["quota"],
+        &["status"],
+    ),
     cluster_wide("node.k8s.io", "runtimeclasses", "RuntimeClass", &[], &[]),
     namespaced(
         "resource.k8s.io",

@@ -70,9 +70,34 @@ pub enum ConfError {
     /// There is no such action; the text is as it was written between commas.
     #[error("failed to find Action {0}")]
     UnknownAction(String),
+    /// A plugin or a switch of Volcano that stays out. Without it the configuration would mean something else.
+    #[error("line {line}: {place}: {name} is not supported: {reason}")]
+    RefusedPlugin {
+        /// The line of the text.
+        line: usize,
+        /// The path in the configuration.
+        place: String,
+        /// The name that is not supported.
+        name: String,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
     /// Both decide the order of queues.
     #[error("proportion and drf with hierarchy enabled conflicts")]
     HierarchyAndProportion,
+}
+
+impl ConfError {
+    /// The error with the first line that has the name as a value or a key.
+    fn in_text(mut self, text: &str) -> Self {
+        if let Self::RefusedPlugin { line, name, .. } = &mut self {
+            let is_word = |word: &str| word.trim_matches(['"', '\'', ',', '}', '{', ':']) == name;
+            let mut lines = text.lines();
+            let at = lines.position(|line| line.split_whitespace().any(is_word));
+            *line = at.map_or(0, |at| at + 1);
+        }
+        self
+    }
 }
 
 impl Conf {
@@ -86,7 +111,7 @@ impl Conf {
         let value: Value = serde_saphyr::from_str(text)
             .map_err(|error| ConfError::Syntax(format!("it is not YAML: {error}")))?;
         let mut reader = Reader::default();
-        let conf = reader.conf(&value)?;
+        let conf = reader.conf(&value).map_err(|error| error.in_text(text))?;
         for tier in &conf.tiers {
             let has = |name: PluginName, hierarchy: bool| {
                 let mut plugins = tier.iter();

@@ -73,14 +73,12 @@ pub enum PluginName {
     Pdb,
     /// Jobs that have waited long are let in.
     Sla,
-    /// Measured use of nodes.
-    Usage,
     /// Pods are protected from eviction for some time after their start.
     Cdp,
 }
 
 impl PluginName {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Gang,
         Self::Priority,
         Self::Conformance,
@@ -96,7 +94,6 @@ impl PluginName {
         Self::ResourceQuota,
         Self::Pdb,
         Self::Sla,
-        Self::Usage,
         Self::Cdp,
     ];
 
@@ -118,7 +115,6 @@ impl PluginName {
             Self::ResourceQuota => "resourcequota",
             Self::Pdb => "pdb",
             Self::Sla => "sla",
-            Self::Usage => "usage",
             Self::Cdp => "cdp",
         }
     }
@@ -128,22 +124,37 @@ impl PluginName {
     }
 }
 
-/// Plugins of Volcano that are not built.
-pub(crate) const NOT_BUILT: [&str; 14] = [
-    "cdp",
-    "deviceshare",
-    "extender",
-    "network-topology-aware",
-    "nodegroup",
-    "numaaware",
-    "pdb",
-    "ray",
-    "rescheduling",
-    "resource-strategy-fit",
-    "resourcequota",
-    "sla",
-    "task-topology",
-    "usage",
+/// Plugins of Volcano that stay out, each with the reason and the way to do without.
+pub(crate) const REFUSED: [(&str, &str); 9] = [
+    (
+        "deviceshare",
+        "parts of devices are allocated by Kubernetes' dynamic resource allocation (DRA): give the pods resourceClaims, which plugin predicates allocates",
+    ),
+    (
+        "extender",
+        "its calls carry Volcano's internal structures: serve kube-scheduler's extender protocol in a profile of evictd-scheduler instead",
+    ),
+    ("network-topology-aware", NOT_YET),
+    ("numa-aware", NOT_YET),
+    ("numaaware", NOT_YET),
+    ("rescheduling", NOT_YET),
+    ("task-topology", NOT_YET),
+    ("tdm", NOT_YET),
+    ("usage", NOT_YET),
+];
+
+const NOT_YET: &str = "it is not built: take it out of the tiers, and its rules no longer apply";
+
+/// Arguments that need a part of Volcano that stays out.
+pub(crate) const REFUSED_ARGUMENTS: [(&str, &str); 2] = [
+    (
+        "capacity.DynamicResourceAllocationEnable",
+        "queues have no quotas of devices: bound them by ResourceQuotas of deviceclasses",
+    ),
+    (
+        "capacity.DRAConsumableCapacityEnable",
+        "queues have no quotas of devices: bound them by ResourceQuotas of deviceclasses",
+    ),
 ];
 
 /// A point where a plugin may take part.

@@ -76,9 +76,7 @@ tiers:
 #[test]
 fn s6_095_unknown_actions_fail_and_unknown_plugins_are_skipped() {
     let text = |actions: &str| {
-        format!(
-            "actions: {actions}\ntiers:\n- plugins:\n  - name: sla\n  - name: gnag\n  - name: gang\n"
-        )
+        format!("actions: {actions}\ntiers:\n- plugins:\n  - name: gnag\n  - name: gang\n")
     };
     let error = Conf::read(&text("\"enqueue, dance\"")).unwrap_err();
     assert_eq!(error.to_string(), "failed to find Action  dance");
@@ -86,12 +84,24 @@ fn s6_095_unknown_actions_fail_and_unknown_plugins_are_skipped() {
     assert_eq!(conf.tiers[0].len(), 1);
     assert_eq!(
         conf.warnings,
-        [
-            "tiers[0].plugins[0].name: sla: this plugin of Volcano is not built; it is skipped",
-            "tiers[0].plugins[1].name: gnag: unknown plugin; the nearest is gang; it is skipped"
-        ]
+        ["tiers[0].plugins[0].name: gnag: unknown plugin; the nearest is gang; it is skipped"]
     );
     assert!(!conf.tiers[0][0].is_hierarchical());
+}
+
+#[test]
+fn s6_170_s6_225_plugins_that_stay_out_are_refused_with_line_reason_and_way() {
+    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: deviceshare\n";
+    let error = Conf::read(text).unwrap_err().to_string();
+    let start = "line 5: tiers[0].plugins[1].name: deviceshare is not supported: ";
+    assert!(error.starts_with(start) && error.contains("DRA"), "{error}");
+    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n    arguments:\n      capacity.DynamicResourceAllocationEnable: true\n";
+    let error = Conf::read(text).unwrap_err().to_string();
+    assert!(
+        error.starts_with("line 6: tiers[0].plugins[0].arguments: "),
+        "{error}"
+    );
+    assert!(Conf::read(&text.replace("true", "false")).is_ok());
 }
 
 #[test]

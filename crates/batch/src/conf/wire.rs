@@ -1,6 +1,6 @@
 //! From YAML to a configuration, with a warning for whatever is passed over.
 
-use super::names::{Action, NOT_BUILT, PluginName, Switch, Switches};
+use super::names::{Action, PluginName, REFUSED, REFUSED_ARGUMENTS, Switch, Switches};
 use super::{Arguments, Conf, ConfError, Plugin};
 use serde_json::{Map, Value};
 
@@ -112,14 +112,19 @@ impl Reader {
             .and_then(Value::as_str)
             .unwrap_or_default();
         let Some(name) = PluginName::find(written) else {
-            let reason = if NOT_BUILT.contains(&written) {
-                "this plugin of Volcano is not built".to_owned()
-            } else {
-                let known = PluginName::ALL.iter().map(|known| known.as_str());
-                // A plugin that is skipped changes every decision, so the warning should be easy to act on.
-                let near = nearest(written, known).unwrap_or_default();
-                format!("unknown plugin; the nearest is {near}")
-            };
+            let mut refused = REFUSED.iter();
+            if let Some((_, reason)) = refused.find(|(name, _)| *name == written) {
+                return Err(ConfError::RefusedPlugin {
+                    line: 0,
+                    place: format!("{place}.name"),
+                    name: written.to_owned(),
+                    reason,
+                });
+            }
+            let known = PluginName::ALL.iter().map(|known| known.as_str());
+            // A plugin that is skipped changes every decision, so the warning should be easy to act on.
+            let near = nearest(written, known).unwrap_or_default();
+            let reason = format!("unknown plugin; the nearest is {near}");
             self.warnings
                 .push(format!("{place}.name: {written}: {reason}; it is skipped"));
             return Ok(None);
@@ -136,10 +141,21 @@ impl Reader {
                 Some(_) => return Err(wrong(&format!("{place}.{key}"), "true or false")),
             }
         }
+        let arguments = arguments(fields, place)?;
+        for (key, reason) in REFUSED_ARGUMENTS {
+            if arguments.boolean(key, false) {
+                return Err(ConfError::RefusedPlugin {
+                    line: 0,
+                    place: format!("{place}.arguments"),
+                    name: key.to_owned(),
+                    reason,
+                });
+            }
+        }
         Ok(Some(Plugin {
             name,
             switches,
-            arguments: arguments(fields, place)?,
+            arguments,
         }))
     }
 

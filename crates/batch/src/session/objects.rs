@@ -1,7 +1,9 @@
 //! The objects of Kubernetes and Volcano, and the fields that sessions read.
 
 use crate::session::snapshot::task::{COOLDOWN, MARKS, Status};
-use evictd_batch_objects::{NodeMetrics, ResourceQuota, GROUP_NAME, PodGroup, QUEUE_NAME, Queue, TASK_SPEC, Workload};
+use evictd_batch_objects::{
+    GROUP_NAME, NodeMetrics, PodGroup, QUEUE_NAME, Queue, ResourceQuota, TASK_SPEC, Workload,
+};
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Metadata, Pod, PodDisruptionBudget, PodPhase, PriorityClass, ResourceList};
 use evictd_pod::{Counted, Quantity, Requests, TooManyResources, resources};

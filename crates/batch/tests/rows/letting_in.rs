@@ -236,7 +236,7 @@ fn a_wrong_configuration_is_an_error_and_an_ignored_part_is_a_warning() {
         ..Objects::default()
     };
     assert!(simulate(&wrong, &Setting::default(), Compat::EVICTD).is_err());
-    let mut twice = Scenario::new(&conf("allocate", &[&["sla", "gang"]]))
+    let mut twice = Scenario::new(&conf("allocate", &[&["gnag", "gang"]]))
         .node("a", "1")
         .objects();
     twice.nodes.push(twice.nodes[0].clone());
@@ -244,7 +244,7 @@ fn a_wrong_configuration_is_an_error_and_an_ignored_part_is_a_warning() {
     assert_eq!(
         warnings,
         [
-            "conf: tiers[0].plugins[0].name: sla: this plugin of Volcano is not built; it is skipped",
+            "conf: tiers[0].plugins[0].name: gnag: unknown plugin; the nearest is gang; it is skipped",
             "nodes[1]: a second node a; it is left out"
         ]
     );

@@ -237,6 +237,16 @@ impl Batch {
         self.changed = true;
     }
 
+    /// Handles a change of a disruption budget.
+    pub(crate) fn on_budget(&mut self, budgets: &Delta<wire::PodDisruptionBudget>) {
+        match (&budgets.old, &budgets.new) {
+            (_, Some(new)) => self.cache.budget(new),
+            (Some(old), None) => self.cache.remove_budget(&old.metadata),
+            (None, None) => return,
+        }
+        self.changed = true;
+    }
+
     /// Handles a change of a pod group, a queue, a priority class, a workload or the configuration.
     pub(crate) fn on(&mut self, change: BatchChange) {
         let (cache, known) = (&mut self.cache, &mut self.known);
@@ -272,7 +282,13 @@ impl Batch {
             BatchChange::Workload(Delta { old: Some(old), .. }) => {
                 cache.remove_workload(&old.metadata);
             }
+            BatchChange::ResourceQuota(Delta { new: Some(new), .. }) => cache.quota(&new),
+            BatchChange::ResourceQuota(Delta { old: Some(old), .. }) => {
+                cache.remove_quota(&old.metadata);
+            }
             BatchChange::Group(_)
+            | BatchChange::InvalidConf(_)
+            | BatchChange::ResourceQuota(_)
             | BatchChange::Queue(_)
             | BatchChange::PriorityClass(_)
             | BatchChange::Workload(_) => return,

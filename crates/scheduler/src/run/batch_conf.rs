@@ -60,26 +60,24 @@ impl ConfFile {
                 }
             };
             self.text = text;
-            if let Some(conf) = self.conf() {
-                events.send(WatchEvent::Batch(BatchChange::Conf(Box::new(conf))));
-            }
+            events.send(WatchEvent::Batch(self.change()));
         }
     }
 
     /// The changed configuration. An invalid one leaves the last valid one in force (S6-087).
-    fn conf(&self) -> Option<Conf> {
+    fn change(&self) -> BatchChange {
         let path = self.path.display();
         match Conf::read(&self.text) {
             Ok(conf) => {
                 info!("{path} was reloaded");
                 self.warn_of(&conf);
-                Some(conf)
+                BatchChange::Conf(Box::new(conf))
             }
             Err(error) => {
                 warn!(
                     "{path} has changed but is invalid; the last valid configuration stays in force: {error}"
                 );
-                None
+                BatchChange::InvalidConf(format!("{path}: {error}"))
             }
         }
     }

@@ -21,7 +21,7 @@ use super::groups::GroupStatuses;
 use super::metrics::{Metrics, MetricsRecorder, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::{Times, View};
-use super::watches::{BATCH_KINDS, KINDS, WatchEvent};
+use super::watches::{BATCH_KINDS, BatchChange, KINDS, WatchEvent};
 use super::writer::{BindOptions, Outcome, Writer};
 use crate::clock::MonotonicClock;
 use evictd_cluster_client::NewsReceiver;
@@ -228,6 +228,7 @@ impl Engine {
 
     fn on_watch_event(&mut self, event: WatchEvent) {
         match event {
+            WatchEvent::Batch(BatchChange::InvalidConf(error)) => self.report_invalid_conf(&error),
             WatchEvent::Batch(change) => {
                 if let Some((batch, _)) = &mut self.batch {
                     batch.on(change);
@@ -252,6 +253,9 @@ impl Engine {
     fn on_cluster_event(&mut self, event: Event) {
         if let (Event::PodGroup(groups), Some((batch, _))) = (&event, &mut self.batch) {
             batch.on_upstream(groups);
+        }
+        if let (Event::PodDisruptionBudget(budgets), Some((batch, _))) = (&event, &mut self.batch) {
+            batch.on_budget(budgets);
         }
         let Some(event) = self.of_living(event) else {
             return;

@@ -451,5 +451,6 @@ cached_whole! {
     wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
     wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup,
     wire::ResourceClaim, wire::ResourceSlice, wire::DeviceClass,
-    wire::PriorityClass, evictd_batch_objects::PodGroup, evictd_batch_objects::Queue, evictd_batch_objects::Workload
+    wire::PriorityClass, evictd_batch_objects::PodGroup, evictd_batch_objects::Queue, evictd_batch_objects::Workload,
+    evictd_batch_objects::ResourceQuota
 }

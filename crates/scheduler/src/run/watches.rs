@@ -2,7 +2,7 @@
 
 use super::watch_cache::{Interner, Object, key};
 use evictd_batch::conf::Conf;
-use evictd_batch_objects::{PodGroup, Queue, Workload};
+use evictd_batch_objects::{PodGroup, Queue, ResourceQuota, Workload};
 use evictd_cluster_client::{
     Access, Key, NewsSender, Outline, Reflector, Retry, Store, Unreadable, Watches,
 };
@@ -26,7 +26,10 @@ pub(crate) enum BatchChange {
     Queue(Delta<Queue>),
     PriorityClass(Delta<wire::PriorityClass>),
     Workload(Delta<Workload>),
+    ResourceQuota(Delta<ResourceQuota>),
     Conf(Box<Conf>),
+    /// The file has changed and is invalid: why.
+    InvalidConf(String),
 }
 
 /// How many kinds are followed. All are listed before the first attempt.
@@ -39,7 +42,7 @@ pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
 const WORKLOADS: &str = "/apis/scheduling.k8s.io/v1beta1/workloads";
 
 /// How many further kinds are followed for batch sessions.
-pub(super) const BATCH_KINDS: usize = 4;
+pub(super) const BATCH_KINDS: usize = 5;
 
 /// Begins to follow every kind. Must be called inside the runtime. The tasks end with the receiver. `ended`: whether pods
 /// are followed after their end, too.
@@ -126,6 +129,9 @@ pub(super) fn start_batch(follow: Reflectors<'_>) {
     );
     follow.from(WORKLOADS, "", false, |delta| {
         WatchEvent::Batch(BatchChange::Workload(delta))
+    });
+    follow.from("/api/v1/resourcequotas", "", false, |delta| {
+        WatchEvent::Batch(BatchChange::ResourceQuota(delta))
     });
 }
 

@@ -6,7 +6,9 @@ mod pods;
 
 use super::Session;
 use super::diagnosis::{DiagnosisObserver, JobDiagnosis};
-use super::objects::{GROUP_LIMITS, HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key};
+use super::objects::{
+    GROUP_LIMITS, HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key,
+};
 use super::observer::Observer;
 use super::outcome::Outcome;
 use super::pod_id::PodId;

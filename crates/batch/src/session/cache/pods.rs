@@ -9,7 +9,9 @@ use crate::session::plain::plain_job;
 use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
-use crate::session::snapshot::task::{ConditionText, Further, PodScheduled, Status, Task, index_of};
+use crate::session::snapshot::task::{
+    ConditionText, Further, PodScheduled, Status, Task, index_of,
+};
 use crate::session::snapshot::upstream::upstream_job_of;
 use evictd_batch_objects::{GROUP_NAME, PodGroupPhase, PodGroupStatus, TASK_SPEC, queue_of};
 use evictd_placement::{Cluster, NodeId};
@@ -211,7 +213,6 @@ impl Cache {
             best_effort: false,
             gated: !pod.spec.scheduling_gates.is_empty(),
             preemptable: preemptable.is_none_or(is_true),
-            says_preemptable: preemptable.is_some_and(is_true),
             never_preempts: pod.spec.preemption_policy == "Never",
             critical: is_critical(pod),
             created: metadata.creation_timestamp.map(Time::timestamp),

@@ -295,8 +295,7 @@ impl ClassEvaluation {
             || [true, false]
                 .into_iter()
                 .all(|before| self.refusal_by_plugins(view, node, before).is_none());
-        let room = judged
-            && (!alone || self.is_placeable(here) && here.node.unknown_pods == 0);
+        let room = judged && (!alone || self.is_placeable(here) && here.node.unknown_pods == 0);
         let mut filters = self.filters.iter_mut();
         room && filters.all(|filter| {
             filter.is_local() != alone || {

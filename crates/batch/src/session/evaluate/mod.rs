@@ -7,8 +7,8 @@ mod equivalence;
 mod node_plugins;
 mod winner_tree;
 
-use super::snapshot::Snapshot;
 use super::plugins::{OnNode, Plugins};
+use super::snapshot::Snapshot;
 use super::topology::TopologyDomains;
 use crate::conf::Plugin;
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
@@ -42,7 +42,6 @@ impl<'v> View<'v> {
     pub(crate) fn on(&self, task: TaskId, node: NodeId) -> OnNode<'v> {
         OnNode {
             snapshot: self.snapshot,
-            cluster: self.cluster,
             task,
             node,
         }
@@ -155,8 +154,13 @@ impl Evaluator {
             at
         } else {
             let reasons = &mut self.reasons;
-            let new =
-                ClassEvaluation::new(view, &self.node_plugins, reasons, (pod, &task.request, id), key);
+            let new = ClassEvaluation::new(
+                view,
+                &self.node_plugins,
+                reasons,
+                (pod, &task.request, id),
+                key,
+            );
             if self.evaluations.len() < MOST_CLASSES {
                 self.evaluations.push(new);
                 self.evaluations.len() - 1

@@ -22,8 +22,8 @@ mod sla;
 mod tiers;
 
 pub(crate) use drf::JobShare;
-pub(crate) use on_nodes::OnNode;
 use on_nodes::NodeEntry;
+pub(crate) use on_nodes::OnNode;
 pub(crate) use queue_tree::QueueTree;
 pub(crate) use shares::{QueueShare, Shares};
 pub(crate) use tiers::Tiers;
@@ -340,7 +340,6 @@ fn build(
             let plugin = resource_strategy_fit::ResourceStrategyFit::open(snapshot, arguments);
             Box::new(plugin)
         }
-        PluginName::Usage => return None,
         PluginName::Predicates | PluginName::NodeOrder | PluginName::Binpack => return None,
     })
 }

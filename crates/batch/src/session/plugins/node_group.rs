@@ -2,10 +2,10 @@
 
 use super::{OnNode, Plugin};
 use crate::conf;
-use crate::session::snapshot::{Queue, Snapshot};
 use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Dims, Resource};
+use crate::session::snapshot::{Queue, Snapshot};
 use evictd_batch_objects::{Affinity, NodeGroups};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::ResourceList;
@@ -67,7 +67,12 @@ impl Rules {
 
     /// A queue above gives its rules to a queue without an affinity, not to one with an empty affinity.
     fn is_empty(&self) -> bool {
-        let all = [&self.required, &self.preferred, &self.avoided, &self.rather_avoided];
+        let all = [
+            &self.required,
+            &self.preferred,
+            &self.avoided,
+            &self.rather_avoided,
+        ];
         all.into_iter().all(Vec::is_empty)
     }
 
@@ -205,7 +210,10 @@ fn rules_of(snapshot: &Snapshot, queue: QueueId, inherits: bool) -> Option<Rules
 }
 
 fn limits_of((id, queue): (QueueId, &Queue)) -> Option<(QueueId, Limits)> {
-    let text = queue.group_limits.as_deref().filter(|text| !text.is_empty())?;
+    let text = queue
+        .group_limits
+        .as_deref()
+        .filter(|text| !text.is_empty())?;
     let read: Result<BTreeMap<Box<str>, ResourceList>, _> = serde_json::from_str(text);
     let limits = Limits {
         invalid: read.is_err(),

@@ -4,13 +4,12 @@ use super::{Plugin, Plugins};
 use crate::conf::{Conf, PluginName, Switch};
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::TaskId;
-use evictd_placement::{Cluster, NodeId};
+use evictd_placement::NodeId;
 
 /// A task on a node.
 #[derive(Clone, Copy)]
 pub(crate) struct OnNode<'s> {
     pub(crate) snapshot: &'s Snapshot,
-    pub(crate) cluster: &'s Cluster,
     pub(crate) task: TaskId,
     pub(crate) node: NodeId,
 }
@@ -28,7 +27,7 @@ pub(super) struct NodeEntry {
 const fn judges_nodes(name: PluginName) -> bool {
     matches!(
         name,
-        PluginName::NodeGroup | PluginName::ResourceStrategyFit | PluginName::Usage
+        PluginName::NodeGroup | PluginName::ResourceStrategyFit
     )
 }
 
@@ -39,12 +38,15 @@ pub(super) fn entries(conf: &Conf, opened: &[(PluginName, Box<dyn Plugin>)]) -> 
     for plugin in conf.tiers.iter().flatten() {
         before &= plugin.name != PluginName::Predicates;
         let at = opened.iter().position(|(name, _)| *name == plugin.name);
-        entries.extend(at.filter(|_| judges_nodes(plugin.name)).map(|at| NodeEntry {
-            at,
-            filters: plugin.at(Switch::Predicate),
-            scores: plugin.at(Switch::NodeOrder),
-            before,
-        }));
+        entries.extend(
+            at.filter(|_| judges_nodes(plugin.name))
+                .map(|at| NodeEntry {
+                    at,
+                    filters: plugin.at(Switch::Predicate),
+                    scores: plugin.at(Switch::NodeOrder),
+                    before,
+                }),
+        );
     }
     entries
 }

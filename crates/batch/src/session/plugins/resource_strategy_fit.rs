@@ -89,7 +89,8 @@ fn rules_of(arguments: &Arguments, dims: &Dims) -> Rules {
         let exact = named.get(name);
         let prefixes = named.iter().filter_map(|(key, value)| {
             let prefix = key.strip_suffix('*')?;
-            (!prefix.is_empty() && !prefix.contains('*') && name.starts_with(prefix)).then_some((prefix.len(), value))
+            (!prefix.is_empty() && !prefix.contains('*') && name.starts_with(prefix))
+                .then_some((prefix.len(), value))
         });
         let longest = prefixes.max_by_key(|(length, _)| *length);
         exact.or(longest.map(|(_, value)| value)).map(rule)
@@ -126,8 +127,7 @@ impl ResourceStrategyFit {
             part.filter(|part| is_on(part))
         };
         let tasks = snapshot.live_jobs().flat_map(|(_, job)| job.tasks.iter());
-        let by_task =
-            tasks.filter_map(|task| Some((*task, rules_of_task(snapshot, *task)?)));
+        let by_task = tasks.filter_map(|task| Some((*task, rules_of_task(snapshot, *task)?)));
         Self {
             weight: arguments.number("resourceStrategyFitWeight", 10.0),
             rules: rules_of(arguments, &snapshot.dims),

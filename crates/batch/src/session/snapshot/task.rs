@@ -111,8 +111,6 @@ pub(crate) struct Task {
     /// It has scheduling gates (S6-089).
     pub(crate) gated: bool,
     pub(crate) preemptable: bool,
-    /// Its pod says that it is preemptable.
-    pub(crate) says_preemptable: bool,
     pub(crate) never_preempts: bool,
     /// It is critical for the cluster (S6-125).
     pub(crate) critical: bool,
@@ -162,9 +160,9 @@ impl Further {
         let metadata = &pod.metadata;
         let mut further = Self::default();
         let marks = MARKS.into_iter();
-        further.marks.extend(
-            marks.filter_map(|key| Some((key, metadata.annotations.get(key)?))),
-        );
+        further
+            .marks
+            .extend(marks.filter_map(|key| Some((key, metadata.annotations.get(key)?))));
         let cooldown = metadata.labels.get(COOLDOWN);
         let cooldown = cooldown.or_else(|| metadata.annotations.get(COOLDOWN));
         let cooldown = cooldown.and_then(|text| duration::parse(text).ok());

@@ -20,6 +20,30 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 impl Engine {
+    /// The file of the sessions' configuration is invalid: a metric and an event of the default queue say so.
+    pub(super) fn report_invalid_conf(&self, error: &str) {
+        if let Some(metrics) = &self.metrics.sessions {
+            metrics.conf_refused();
+        }
+        let Some((batch, _)) = &self.batch else {
+            return;
+        };
+        let Some(queue) = batch.known().queue(batch.default_queue()) else {
+            return;
+        };
+        let subject = Subject::Object(ObjectReference {
+            api_version: "scheduling.volcano.sh/v1beta1".to_owned(),
+            kind: "Queue".to_owned(),
+            namespace: String::new(),
+            name: queue.metadata.name.clone(),
+            uid: queue.metadata.uid.to_string(),
+        });
+        let note = format!("the last valid configuration stays in force: {error}");
+        let reason = "InvalidConfiguration".to_owned();
+        self.events
+            .of_session(batch.scheduler(), subject, true, reason, &note);
+    }
+
     /// The event without ended pods, which batch sessions count and the scheduler does not. `None` if it concerns only ended
     /// pods.
     pub(super) fn of_living(&mut self, event: Event) -> Option<Event> {

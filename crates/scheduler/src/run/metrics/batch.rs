@@ -1,7 +1,7 @@
 //! Metrics of batch sessions under Volcano's names (S6-143).
 
 use super::StabilityLevel::Alpha;
-use super::{Buckets, Gauges, Histograms, Labels, Maker, labels, opts};
+use super::{Buckets, Counters, Gauges, Histograms, Labels, Maker, labels, opts};
 use evictd_batch::session::{Amounts, Outcome};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -26,6 +26,7 @@ pub(crate) struct BatchMetrics {
     deserved: [OfQueue; 2],
     share: OfQueue,
     overused: Gauges<1>,
+    refused_confs: Counters<0>,
 }
 
 impl BatchMetrics {
@@ -99,11 +100,24 @@ impl BatchMetrics {
                 ),
                 QUEUE,
             ),
+            refused_confs: make.counters(
+                opts(
+                    "evictd_batch_conf_reload_failures",
+                    Alpha,
+                    "Changes of the batch configuration that were refused",
+                ),
+                [],
+            ),
             allocated,
             request,
             deserved,
             share,
         }
+    }
+
+    /// A changed configuration is invalid, and the last valid one stays.
+    pub(crate) fn conf_refused(&self) {
+        self.refused_confs.add([], 1);
     }
 
     pub(crate) fn session(&self, took: Duration, outcome: &Outcome) {
