@@ -52,3 +52,7 @@ package *WHAT:
 # everything that a release consists of, and what a person still has to do
 release:
     packaging/release
+
+# the pages of docs/ as a website, in target/book
+book:
+    PATH=$(.ci/tool mdbook 0.4.52 --no-default-features):$PATH mdbook build docs

@@ -517,3 +517,34 @@ fn the_architecture_names_what_exists() {
     let missing: Vec<&str> = names.into_iter().filter(missing).collect();
     assert!(missing.is_empty(), "docs/architecture.md: {missing:?}");
 }
+
+#[test]
+fn links_in_the_documents_lead_somewhere() {
+    let mut pages: Vec<PathBuf> = fs::read_dir(root().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
+    pages.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)));
+    assert!(pages.len() > 15, "{pages:?}");
+    let dead: Vec<String> = pages
+        .iter()
+        .flat_map(|page| documents::dead_links(page))
+        .collect();
+    assert!(dead.is_empty(), "{dead:#?}");
+}
+
+#[test]
+fn the_table_of_contents_has_every_page() {
+    let contents = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let missing: Vec<String> = fs::read_dir(root().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| {
+            name.ends_with(".md")
+                && name != "SUMMARY.md"
+                && !contents.contains(&format!("({name})"))
+        })
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

@@ -34,7 +34,6 @@ mod comparison;
 mod daemon;
 mod node;
 mod packaged;
-mod pages;
 mod promtool;
 
 use std::process::Command;

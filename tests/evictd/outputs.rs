@@ -1,6 +1,7 @@
 //! Standard output, standard error and directories that take nothing: what is lost is told, and nothing panics.
 
 use evictd_testkit::{
+    pages,
     program::{refusal, stderr, try_run},
     testing::with_tmpfs,
 };
@@ -147,4 +148,10 @@ fn pages_that_cannot_be_written_are_named() {
         assert!(said.starts_with(&expected), "{said}");
         assert!(said.contains("No space left on device"), "{said}");
     });
+}
+
+#[test]
+fn the_documents_show_only_flags_that_the_help_has() {
+    let unknown = pages::unknown_in_commands(crate::node::EVICTD, "evictd");
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }

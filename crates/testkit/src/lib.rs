@@ -44,6 +44,7 @@ mod fault;
 mod fields;
 mod kubelet;
 mod log;
+pub mod pages;
 mod patch;
 mod policy;
 pub mod program;

@@ -2,8 +2,8 @@
 
 use super::assert_has;
 use crate::node::EVICTD;
-use crate::pages::{self, Outputs};
 use evictd_kernel::clock::Clock;
+use evictd_testkit::pages::{self, Outputs};
 use evictd_testkit::{
     ApiServer, Authority, FakeRuntime, Fault, Kubelet, Status, TlsProxy,
     program::{self, page, refusal, stderr},
@@ -379,7 +379,7 @@ fn the_page_on_explain_shows_its_real_output() {
         ("explain", String::from_utf8(allowed.stdout).unwrap()),
         ("rights", refused.replace(&server, "https://10.0.0.1:6443")),
     ]);
-    pages::check("explain.md", &outputs, &[]);
+    pages::check("docs/explain.md", &outputs, &[]);
 }
 
 /// What a request may meet, and what is said of it.

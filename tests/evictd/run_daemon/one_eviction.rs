@@ -3,10 +3,10 @@
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, message};
 use crate::node::{EVICTD, Worker};
-use crate::pages::{self, Outputs};
 use crate::run_daemon;
 use evictd_kernel::clock::Clock;
 use evictd_pod::Quantity;
+use evictd_testkit::pages::{self, Outputs};
 use evictd_testkit::{FakeRuntime, Kubelet};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -239,7 +239,7 @@ fn the_page_on_one_eviction_shows_real_output() {
     let mut outputs = afterwards(&cluster, &daemon);
     outputs.insert("explain", explained);
     outputs.insert("pod", format!("{pod:#}"));
-    pages::check("one-eviction.md", &outputs, &VARYING);
+    pages::check("docs/one-eviction.md", &outputs, &VARYING);
 }
 
 /// What there is to see after the eviction, but for the pod.

@@ -2,6 +2,7 @@
 
 use crate::batch;
 use crate::cluster::{Cluster, cells};
+use evictd_testkit::pages;
 use evictd_testkit::program::{page, refusal};
 use serde_json::json;
 use std::os::unix::fs::symlink;
@@ -121,4 +122,10 @@ fn s6_149_queues_are_shown_with_fewer_columns() {
     assert_eq!(table[1].join(" "), "gold 1 Open 0 0 1 0");
     let one = page(&called(&cluster, "vqueues", &["-n", "silver"], &[]));
     assert_eq!(cells(&one), [table[0].clone(), table[2].clone()]);
+}
+
+#[test]
+fn the_documents_show_only_flags_that_the_help_has() {
+    let unknown = pages::unknown_in_commands(env!("CARGO_BIN_EXE_evictd-batch"), "evictd-batch");
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }
