@@ -7,7 +7,7 @@
 //! [`Suggestion`] is a change of one node or of the pod in question, which all of them propose.
 //!
 //! ```
-//! use evictd_what_if::{Trial, least, necessary};
+//! use evictd_what_if::{Scaled, Trial, least, necessary, smallest};
 //!
 //! /// A pod that needs 7 cores in all and the label `gpu`.
 //! struct Pod;
@@ -33,11 +33,15 @@
 //! assert_eq!(least(&mut Pod, (0, 100), changes), 7);
 //! let needed = necessary(&mut Pod, changes(7), <[&str]>::to_vec);
 //! assert!(!needed.contains(&"ssd"));
+//!
+//! let cores = Scaled::new(100, |cores| vec!["core"; usize::try_from(cores).unwrap_or(0)]);
+//! let found = smallest(&mut Pod, &[cores, Scaled::fixed("gpu"), Scaled::fixed("ssd")]);
+//! assert_eq!(found.map(|changes| changes.len()), Some(8));
 //! ```
 #![forbid(unsafe_code)]
 
 mod search;
 mod suggestion;
 
-pub use search::{Trial, least, necessary, one_by_one, step_by_step};
+pub use search::{Scaled, Trial, least, necessary, one_by_one, smallest, step_by_step};
 pub use suggestion::{SpreadChange, Suggestion};

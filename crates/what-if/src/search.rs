@@ -75,6 +75,72 @@ pub fn necessary<T: Trial, I: Clone>(
     items
 }
 
+/// Changes of one kind whose size is a number: how many nodes are added, or by how much a limit is raised. A size of 0 is no change.
+pub struct Scaled<'c, C> {
+    most: i64,
+    of_size: Box<dyn Fn(i64) -> Vec<C> + 'c>,
+}
+
+impl<'c, C> Scaled<'c, C> {
+    /// Sizes from 1 to `most`.
+    pub fn new(most: i64, of_size: impl Fn(i64) -> Vec<C> + 'c) -> Self {
+        Self {
+            most,
+            of_size: Box::new(of_size),
+        }
+    }
+}
+
+impl<C: Clone + 'static> Scaled<'_, C> {
+    /// A change that is made or not.
+    pub fn fixed(change: C) -> Self {
+        Self::new(1, move |_| vec![change.clone()])
+    }
+}
+
+/// The smallest sizes of all these changes that suffice together; `None` if the largest do not. None of those that are left
+/// can be left out.
+pub fn smallest<T: Trial>(
+    trial: &mut T,
+    scaled: &[Scaled<'_, T::Change>],
+) -> Option<Vec<T::Change>> {
+    let mut sizes: Vec<i64> = scaled.iter().map(|scaled| scaled.most).collect();
+    let changes = |sizes: &[i64]| -> Vec<T::Change> {
+        let made = scaled.iter().zip(sizes).filter(|(_, size)| **size > 0);
+        made.flat_map(|(scaled, size)| (scaled.of_size)(*size))
+            .collect()
+    };
+    if !trial.suffices(&changes(&sizes)) {
+        return None;
+    }
+    let with = |sizes: &[i64], index: usize, size: i64| {
+        let mut sizes = sizes.to_vec();
+        sizes[index] = size;
+        changes(&sizes)
+    };
+    for round in 0.. {
+        let made: Vec<usize> = (0..sizes.len()).filter(|index| sizes[*index] > 0).collect();
+        let mut is_removed = false;
+        for index in made.iter().rev() {
+            let without = with(&sizes, *index, 0);
+            if !without.is_empty() && trial.suffices(&without) {
+                sizes[*index] = 0;
+                is_removed = true;
+            }
+        }
+        // Sizes that were needed together may be too large alone.
+        if round > 0 && !is_removed {
+            break;
+        }
+        for index in made {
+            if sizes[index] > 1 {
+                sizes[index] = least(trial, (0, sizes[index]), |size| with(&sizes, index, size));
+            }
+        }
+    }
+    Some(changes(&sizes))
+}
+
 /// The smallest number for which `change` suffices. It suffices for `enough` and not for `too_few`.
 pub fn least<T: Trial>(
     trial: &mut T,
@@ -128,6 +194,18 @@ mod tests {
     fn unnecessary_changes_are_removed_and_the_rest_suffices() {
         assert_eq!(one_by_one(&mut Sum::default(), vec![9, 7, 1, 2]), [9, 7]);
         assert_eq!(one_by_one(&mut Sum::default(), vec![12]), [12]);
+    }
+
+    #[test]
+    fn the_smallest_sizes_suffice_together_and_none_can_be_left_out() {
+        let tens = |most| Scaled::new(most, |size| vec![10 * size]);
+        let ones = |most| Scaled::new(most, |size| vec![size]);
+        let find = |scaled: &[Scaled<'_, i64>]| smallest(&mut Sum::default(), scaled);
+        assert_eq!(find(&[ones(100)]), Some(vec![10]));
+        assert_eq!(find(&[ones(9)]), None);
+        assert_eq!(find(&[ones(4), ones(7)]), Some(vec![3, 7]));
+        assert_eq!(find(&[Scaled::fixed(12), ones(4)]), Some(vec![12]));
+        assert_eq!(find(&[tens(3), Scaled::fixed(1)]), Some(vec![10]));
     }
 
     #[test]

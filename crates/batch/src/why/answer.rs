@@ -1,6 +1,6 @@
 //! The answer, with the keys of its JSON.
 
-use super::search::Proposal;
+use super::search::{Proposal, Tried};
 use super::subject::Subject;
 use crate::session::JobDiagnosis;
 use evictd_pod::wire::full_name;
@@ -45,6 +45,9 @@ pub struct Answer {
     pub more: Vec<String>,
     /// The changes that would start it, the smallest of each kind, expected ones first. Each was tried.
     pub soonest: Vec<Proposal>,
+    /// Every change that was tried for them.
+    #[serde(skip)]
+    pub tried: Vec<Tried>,
     /// The jobs before it in the queue, as `diagnosis.ahead` has them by their pod groups.
     pub ahead: Vec<String>,
     /// Its preempted pods, newest first.
@@ -67,6 +70,7 @@ impl Answer {
             headline,
             more: Vec::new(),
             soonest: Vec::new(),
+            tried: Vec::new(),
             ahead: Vec::new(),
             history: Vec::new(),
             diagnosis: None,

@@ -3,13 +3,14 @@
 use super::answer::{Answer, State};
 use super::change::{Change, NodeNames, counted, named};
 use super::completion::{self, ending};
+use super::queue_changes::{before_all, queues_to_open};
 use super::search::{Proposal, Search};
 use super::subject::{Kind, Subject};
 use super::unknown::nearest;
 use super::what_if::WhatIf;
 use super::{lifetime, messages};
 use crate::session::{BlockingReason, JobDiagnosis, Outcome, Setting, Shortfall};
-use evictd_batch_objects::{Difference, PodGroupConditionType, QueueState};
+use evictd_batch_objects::{Difference, PodGroupConditionType};
 use std::collections::BTreeSet;
 
 /// The whole answer without the job's history.
@@ -26,9 +27,9 @@ pub(super) fn answer(what_if: &mut WhatIf<'_>, subject: &Subject, setting: &Sett
     // A job that starts by itself needs no change.
     if starts.is_none() {
         let first = first(what_if, subject, setting, diagnosis.as_ref());
-        let exhausted;
-        (answer.soonest, exhausted) = soonest(what_if, subject, first);
-        if exhausted {
+        let mut search = soonest(what_if, subject, first, &mut answer.soonest);
+        answer.tried = std::mem::take(&mut search.tried);
+        if search.is_exhausted() {
             let more = "The cluster is large: not every change was tried.";
             answer.more.push(more.to_owned());
         }
@@ -133,7 +134,10 @@ fn seen(
         return starting(what_if, subject, outcome, sessions);
     }
     let name = subject.title();
-    let (why, state) = cause(subject, diagnosis, unmade);
+    let (why, state) = match promised(what_if, subject, outcome) {
+        Some(why) if !unmade => (why, State::Waits),
+        _ => cause(subject, diagnosis, unmade),
+    };
     let count = |status: &str| diagnosis.pods.get(status).copied().unwrap_or(0);
     let there = count("Running") + count("Bound");
     let to_come = subject.pending.pods.len() + subject.pending.dependent;
@@ -158,7 +162,66 @@ fn seen(
     };
     let mut answer = Answer::of(subject, state, headline);
     answer.more = besides(subject, diagnosis, starts);
+    answer.more.extend(guarantees(what_if, diagnosis));
     answer
+}
+
+/// Why a job waits that the next session promises the room of other pods, and that no session starts.
+fn promised(what_if: &WhatIf<'_>, subject: &Subject, outcome: &Outcome) -> Option<String> {
+    let own_pods: BTreeSet<&String> = subject.pods(what_if).map(|(key, _)| key).collect();
+    let is_promised = outcome.pipelined.keys().any(|pod| own_pods.contains(pod));
+    let evicted = outcome.evicted.iter().map(|eviction| &eviction.pod);
+    let victims: Vec<String> = evicted
+        .filter(|pod| !own_pods.contains(pod))
+        .cloned()
+        .collect();
+    (is_promised && !victims.is_empty()).then(|| {
+        format!(
+            "the next session evicts {} and promises it room, but no session after it binds its pods",
+            named(&victims)
+        )
+    })
+}
+
+/// The guarantees of other queues, where these limit the job's queue.
+fn guarantees(what_if: &WhatIf<'_>, diagnosis: &JobDiagnosis) -> Vec<String> {
+    let lacks = diagnosis
+        .blocking_reasons
+        .iter()
+        .flat_map(|reason| match reason {
+            BlockingReason::NotEnqueued { lacks, plugin, .. } if *plugin != "overcommit" => {
+                lacks.as_slice()
+            }
+            BlockingReason::Limit { lacks, .. } => lacks,
+            _ => &[],
+        });
+    let queue = what_if.queues.get(&diagnosis.queue.name);
+    let limited = lacks.filter(|shortfall| {
+        let capability = queue.and_then(|queue| queue.spec.capability.get(&shortfall.resource));
+        capability.is_none_or(|capability| shortfall.limit < *capability)
+    });
+    let remarks = limited.filter_map(|shortfall| {
+        let others = what_if
+            .queues
+            .iter()
+            .filter(|(name, _)| **name != diagnosis.queue.name);
+        let guaranteed: Vec<String> = others
+            .filter_map(|(name, queue)| {
+                let amount = queue.spec.guarantee.resource.get(&shortfall.resource)?;
+                amount.is_positive().then(|| format!("{name} {amount}"))
+            })
+            .collect();
+        let Shortfall {
+            resource, limit, ..
+        } = shortfall;
+        (!guaranteed.is_empty()).then(|| {
+            format!(
+                "Of the cluster's {resource} the guarantees of other queues leave it {limit}: {}.",
+                named(&guaranteed)
+            )
+        })
+    });
+    remarks.collect()
 }
 
 /// Whether the job is enqueued and the controllers have yet to create pods of it.
@@ -441,17 +504,14 @@ fn first(
 ) -> Vec<Change> {
     let mut first = Vec::new();
     let queue = queue_of(what_if, subject, setting);
-    match what_if.queues.get(&queue) {
-        None => first.push(Change::MakeQueue { queue }),
-        Some(waiting_queue) if waiting_queue.status.state != QueueState::Open => {
-            let closed = |diagnosis: &JobDiagnosis| {
-                diagnosis.blocking_reasons.contains(&BlockingReason::Closed)
-            };
-            if diagnosis.is_none_or(closed) {
-                first.push(Change::OpenQueue { queue });
-            }
+    if what_if.queues.contains_key(&queue) {
+        let closed =
+            |diagnosis: &JobDiagnosis| diagnosis.blocking_reasons.contains(&BlockingReason::Closed);
+        if diagnosis.is_none_or(closed) {
+            first.extend(queues_to_open(what_if, &queue));
         }
-        Some(_) => {}
+    } else {
+        first.push(Change::MakeQueue { queue });
     }
     let pods = subject.pods(what_if).map(|(_, pod)| pod);
     let gates: BTreeSet<String> = pods
@@ -467,12 +527,13 @@ fn first(
     first
 }
 
-/// The smallest changes of each kind, and whether more would have been tried in a smaller cluster.
-fn soonest(
-    what_if: &mut WhatIf<'_>,
-    subject: &Subject,
+/// Finds the smallest changes of each kind.
+fn soonest<'s, 'w>(
+    what_if: &'s mut WhatIf<'w>,
+    subject: &'s Subject,
     first: Vec<Change>,
-) -> (Vec<Proposal>, bool) {
+    proposals: &mut Vec<Proposal>,
+) -> Search<'s, 'w> {
     let mark = what_if.mark();
     for change in &first {
         change.apply(what_if, subject, NodeNames::Last);
@@ -487,11 +548,17 @@ fn soonest(
     } else {
         search.proposal(Vec::new())
     };
-    let proposals = match alone {
+    let found = match alone {
         Some(proposal) => vec![proposal],
         None => each_kind(&mut search, diagnosis.as_ref()),
     };
-    (proposals, search.is_exhausted())
+    for proposal in found {
+        // Two ways of searching may find the same changes.
+        if !proposals.contains(&proposal) {
+            proposals.push(proposal);
+        }
+    }
+    search
 }
 
 /// The expected completions, then possible changes.
@@ -515,12 +582,14 @@ fn each_kind(search: &mut Search<'_, '_>, diagnosis: Option<&JobDiagnosis>) -> V
             BlockingReason::Closed | BlockingReason::TooFewPods { .. } => false,
         });
     if limited {
-        proposals.extend(search.capability(diagnosis));
+        let lifted = search.lifted(diagnosis);
+        proposals.extend(search.proposal(lifted));
         if diagnosis.queue.plugin == Some("proportion") {
             proposals.extend(search.weight(diagnosis));
         }
     }
-    proposals.extend(search.priority(diagnosis));
+    let priority = before_all(diagnosis).into_iter().collect();
+    proposals.extend(search.proposal(priority));
     if found(diagnosis) < needed(diagnosis) {
         proposals.extend(search.reconfigured());
     }

@@ -33,6 +33,9 @@ pub enum Change {
     OpenQueue {
         /// Its name.
         queue: String,
+        /// The closed queues above it, which are opened first.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        parents: Vec<String>,
     },
     /// A queue is created.
     MakeQueue {
@@ -147,9 +150,13 @@ impl Change {
                     });
                 }
             }
-            Self::OpenQueue { queue } => what_if.change(queue, |queue: &mut Queue| {
-                queue.status.state = QueueState::Open.into();
-            }),
+            Self::OpenQueue { queue, parents } => {
+                for queue in parents.iter().chain([queue]) {
+                    what_if.change(queue, |queue: &mut Queue| {
+                        queue.status.state = QueueState::Open.into();
+                    });
+                }
+            }
             Self::MakeQueue { queue } => make_queue(what_if, queue),
             Self::Capability {
                 queue,
@@ -275,10 +282,17 @@ impl fmt::Display for Change {
             }
             Self::PodsEnd { pods } if pods.len() == 1 => write!(f, "pod {} ends", named(pods)),
             Self::PodsEnd { pods } => write!(f, "{} pods end: {}", pods.len(), named(pods)),
-            Self::OpenQueue { queue } => write!(
-                f,
-                "queue {queue} is opened: evictd-batch queue operate -n {queue} -a open"
-            ),
+            Self::OpenQueue { queue, parents } => {
+                let all: Vec<&String> = parents.iter().chain([queue]).collect();
+                let names: Vec<String> = all.iter().map(|queue| format!("queue {queue}")).collect();
+                let commands: Vec<String> = all
+                    .iter()
+                    .map(|queue| format!("evictd-batch queue operate -n {queue} -a open"))
+                    .collect();
+                let is = if all.len() == 1 { "is" } else { "are" };
+                let (names, commands) = (names.join(" and then "), commands.join("; "));
+                write!(f, "{names} {is} opened: {commands}")
+            }
             Self::MakeQueue { queue } => write!(
                 f,
                 "queue {queue} is made: evictd-batch queue create -n {queue} -w 1"

@@ -54,7 +54,7 @@ mod what_if;
 pub use answer::{Answer, State};
 pub use change::Change;
 pub use history::Event;
-pub use search::Proposal;
+pub use search::{Proposal, Tried};
 pub use unknown::Unknown;
 
 use crate::conf::Conf;

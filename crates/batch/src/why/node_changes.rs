@@ -7,14 +7,14 @@ use evictd_placement::Pod;
 use evictd_pod::resources::{self, units};
 use evictd_pod::{Quantity, wire};
 use evictd_scheduling::{Framework, Verdict, suggestions};
-use evictd_what_if::{Suggestion, necessary, step_by_step};
+use evictd_what_if::{Scaled, Suggestion, step_by_step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most changes of nodes in one proposal.
 const COMBINED: usize = 6;
 /// The most nodes that are added.
-const ADDED: i64 = 512;
+const ADDED: usize = 512;
 /// A node that would have to be so many times larger is of no use.
 const LARGER: i64 = 2;
 /// How many nodes are tried for each proposal.
@@ -63,7 +63,7 @@ impl Search<'_, '_> {
             i64::try_from(lacking).unwrap_or(AHEAD) + 2 * waiting_ahead(diagnosis).min(AHEAD);
         for near in places.nearest.iter().take(TRIED) {
             let more = |pods: i64| for_pods(near, &places.request, pods);
-            if let Some(proposal) = self.smallest((0, most), more) {
+            if let Some(proposal) = self.smallest(vec![Scaled::new(most, more)]) {
                 return Some(proposal).filter(|proposal| self.is_of_use(proposal));
             }
         }
@@ -96,10 +96,8 @@ impl Search<'_, '_> {
             .feasibility
             .waiting
             .max(self.subject.pending.pods.len());
-        let waiting = i64::try_from(waiting).unwrap_or(ADDED);
-        let most = waiting
-            .saturating_add(waiting_ahead(diagnosis))
-            .clamp(1, ADDED);
+        let ahead = usize::try_from(waiting_ahead(diagnosis)).unwrap_or(ADDED);
+        let count = waiting.saturating_add(ahead).clamp(1, ADDED);
         let near = diagnosis
             .feasibility
             .nearest
@@ -108,12 +106,7 @@ impl Search<'_, '_> {
         let mut kinds: Vec<String> = near.collect();
         kinds.extend(self.largest());
         for like in kinds.into_iter().take(TRIED) {
-            let proposal = self.smallest((0, most), |count| {
-                vec![Change::MoreNodes {
-                    like: like.clone(),
-                    count: usize::try_from(count).unwrap_or(0),
-                }]
-            });
+            let proposal = self.proposal(vec![Change::MoreNodes { like, count }]);
             if proposal.is_some() {
                 return proposal;
             }
@@ -138,8 +131,6 @@ impl Search<'_, '_> {
         let changes = step_by_step(self, COMBINED, |search, changes, ()| {
             search.suggestion(changes)
         })?;
-        let changes = necessary(self, changes, <[Change]>::to_vec);
-        let changes = self.tightened(changes);
         self.proposal(changes)
     }
 

@@ -2,21 +2,14 @@
 
 use super::change::Change;
 use super::search::{Proposal, Search};
+use super::what_if::WhatIf;
 use crate::session::JobDiagnosis;
+use evictd_batch_objects::QueueState;
 use evictd_pod::resources::{self, units};
 use evictd_pod::{Counted, Requests};
-use evictd_what_if::{Trial, least, necessary};
 
 /// A weight that makes the others negligible.
 const HEAVIEST: i32 = 10_000;
-
-fn divisor(one: i64, other: i64) -> i64 {
-    let (mut one, mut other) = (one.saturating_abs(), other.saturating_abs());
-    while other != 0 {
-        (one, other) = (other, one % other);
-    }
-    one.max(1)
-}
 
 /// A priority above those of all earlier jobs; none if there is no such job.
 pub(super) fn before_all(diagnosis: &JobDiagnosis) -> Option<Change> {
@@ -27,18 +20,29 @@ pub(super) fn before_all(diagnosis: &JobDiagnosis) -> Option<Change> {
     })
 }
 
-impl Search<'_, '_> {
-    /// The queue's capability raised by as little as will do, one resource after the other.
-    pub(super) fn capability(&mut self, diagnosis: &JobDiagnosis) -> Option<Proposal> {
-        let lifted = self.lifted(diagnosis);
-        if lifted.is_empty() || !self.suffices(&lifted) {
-            return None;
+/// Opens a queue that is closed, and before it the closed queues above it: a queue below a closed one cannot be opened.
+pub(super) fn queues_to_open(what_if: &WhatIf<'_>, name: &str) -> Option<Change> {
+    let mut closed = Vec::new();
+    let mut at = name;
+    // A circle of parents ends at the latest after all queues.
+    for _ in 0..what_if.queues.len() {
+        let Some(queue) = what_if.queues.get(at) else {
+            break;
+        };
+        if queue.status.state != QueueState::Open {
+            closed.push(at.to_owned());
         }
-        let needed = necessary(self, lifted, <[Change]>::to_vec);
-        let tight = self.tightened(needed);
-        self.proposal(tight)
+        at = &queue.spec.parent;
     }
+    closed.reverse();
+    let queue = closed.pop()?;
+    Some(Change::OpenQueue {
+        queue,
+        parents: closed,
+    })
+}
 
+impl Search<'_, '_> {
     /// The queue's capability, raised to all that it requests and the job needs.
     pub(super) fn lifted(&self, diagnosis: &JobDiagnosis) -> Vec<Change> {
         let name = &diagnosis.queue.name;
@@ -63,52 +67,6 @@ impl Search<'_, '_> {
         lifted.collect()
     }
 
-    /// The same changes with capabilities that are raised by no more than needed. All of them together start the job.
-    pub(super) fn tightened(&mut self, mut changes: Vec<Change>) -> Vec<Change> {
-        for index in 0..changes.len() {
-            let Change::Capability {
-                queue,
-                resource,
-                from,
-                to,
-            } = changes[index].clone()
-            else {
-                continue;
-            };
-            let (low, high) = (units(&resource, from), units(&resource, to));
-            // Requests are round numbers, so proposals are. The last step may be beyond the smallest that works.
-            let step = self.step(&resource, low);
-            let more = high.saturating_sub(low);
-            let steps = more / step + i64::from(more % step != 0);
-            let raised = |count: i64| Change::Capability {
-                queue: queue.clone(),
-                resource: resource.clone(),
-                from,
-                to: resources::quantity(&resource, low.saturating_add(count.saturating_mul(step))),
-            };
-            let with = |count: i64| {
-                let mut tried = changes.clone();
-                tried[index] = raised(count);
-                tried
-            };
-            let least = least(self, (0, steps), with);
-            changes[index] = raised(least);
-        }
-        changes
-    }
-
-    /// The largest step: every request is a multiple of it.
-    fn step(&self, resource: &str, of: i64) -> i64 {
-        let pods = self.what_if.pods.values();
-        let asked = pods.map(|pod| Requests::of(pod, Counted::Scheduled).get(resource));
-        let groups = self.what_if.groups.values();
-        let least =
-            groups.filter_map(|group| group.spec.min_resources.as_ref()?.get(resource).copied());
-        asked
-            .chain(least)
-            .fold(of, |step, amount| divisor(step, units(resource, amount)))
-    }
-
     /// The amount of a resource that the job's pending pods request, or that its minResources name.
     fn needs(&self, resource: &str) -> i64 {
         let group = self.what_if.groups.get(&self.subject.group);
@@ -128,32 +86,14 @@ impl Search<'_, '_> {
         if diagnosis.missing == 0 || from < 2 {
             return None;
         }
-        self.smallest((0, i64::from(from - 1)), |fewer| {
-            let fewer = i32::try_from(fewer).unwrap_or(i32::MAX);
-            vec![Change::MinMember {
-                from,
-                to: from - fewer,
-            }]
-        })
-    }
-
-    /// The job's priority, above all earlier jobs.
-    pub(super) fn priority(&mut self, diagnosis: &JobDiagnosis) -> Option<Proposal> {
-        let change = before_all(diagnosis)?;
-        self.proposal(vec![change])
+        self.proposal(vec![Change::MinMember { from, to: 1 }])
     }
 
     /// The queue's weight raised to the smallest that will do.
     pub(super) fn weight(&mut self, diagnosis: &JobDiagnosis) -> Option<Proposal> {
-        let name = diagnosis.queue.name.clone();
-        let from = self.what_if.queues.get(&name)?.spec.weight;
-        let heaviest = i64::from(from.max(1)) * i64::from(HEAVIEST);
-        self.smallest((i64::from(from), heaviest), |to| {
-            vec![Change::Weight {
-                queue: name.clone(),
-                from,
-                to: i32::try_from(to).unwrap_or(i32::MAX),
-            }]
-        })
+        let queue = diagnosis.queue.name.clone();
+        let from = self.what_if.queues.get(&queue)?.spec.weight;
+        let to = from.max(1).saturating_mul(HEAVIEST);
+        self.proposal(vec![Change::Weight { queue, from, to }])
     }
 }

@@ -3,7 +3,9 @@
 use super::change::{Change, NodeNames};
 use super::subject::Subject;
 use super::what_if::WhatIf;
-use evictd_what_if::{Trial, least, one_by_one};
+use evictd_pod::resources::{self, units};
+use evictd_pod::{Counted, Requests};
+use evictd_what_if::{Scaled, Trial, smallest};
 use serde::Serialize;
 
 /// Changes that start the job, together.
@@ -25,6 +27,17 @@ pub(super) struct Search<'s, 'w> {
     pub(super) first: Vec<Change>,
     /// How many tries are left.
     tries: usize,
+    /// What sessions said of every try.
+    pub(super) tried: Vec<Tried>,
+}
+
+/// Changes that were tried together.
+#[derive(Debug, Clone)]
+pub struct Tried {
+    /// The changes.
+    pub changes: Vec<Change>,
+    /// After how many sessions they start the job; `None` if they do not.
+    pub sessions: Option<usize>,
 }
 
 /// The most tries.
@@ -41,6 +54,7 @@ impl<'s, 'w> Search<'s, 'w> {
             what_if,
             subject,
             first: Vec::new(),
+            tried: Vec::new(),
         }
     }
 
@@ -51,18 +65,27 @@ impl<'s, 'w> Search<'s, 'w> {
 
     /// After how many sessions these changes start the job, whatever the names of new nodes are.
     pub(super) fn sessions(&mut self, changes: &[Change]) -> Option<usize> {
-        let mut most = None;
-        for names in names_to_try(changes) {
-            most = most.max(Some(self.sessions_with(changes, *names)?));
+        let all: Vec<Change> = self.first.iter().chain(changes).cloned().collect();
+        let mut most = Some(0);
+        for names in names_to_try(&all) {
+            // A search without tries left fails, and the answer says that not every change was tried.
+            self.tries = self.tries.checked_sub(1)?;
+            let sessions = self.sessions_with(&all, *names);
+            most = most.zip(sessions).map(|(one, other)| one.max(other));
+            if most.is_none() {
+                break;
+            }
         }
+        self.tried.push(Tried {
+            changes: all,
+            sessions: most,
+        });
         most
     }
 
     fn sessions_with(&mut self, changes: &[Change], names: NodeNames) -> Option<usize> {
-        // A search without tries left fails, and the answer says that not every change was tried.
-        self.tries = self.tries.checked_sub(1)?;
         let mark = self.what_if.mark();
-        for change in self.first.iter().chain(changes) {
+        for change in changes {
             change.apply(self.what_if, self.subject, names);
         }
         let sessions = self.what_if.starts(self.subject);
@@ -70,26 +93,30 @@ impl<'s, 'w> Search<'s, 'w> {
         sessions
     }
 
-    /// The proposal of these changes. They are tried once more, and without each that may be unnecessary.
-    pub(super) fn proposal(&mut self, changes: Vec<Change>) -> Option<Proposal> {
+    /// The smallest of these changes, each at its largest, that start the job together.
+    pub(super) fn proposal(&mut self, largest: Vec<Change>) -> Option<Proposal> {
+        let scaled = largest.into_iter().map(|change| self.scaled(change));
+        self.smallest(scaled.collect())
+    }
+
+    /// The one way to a proposal: sizes are shrunk and changes left out as long as sessions start the job.
+    pub(super) fn smallest(&mut self, scaled: Vec<Scaled<'_, Change>>) -> Option<Proposal> {
+        if self.first.is_empty() && scaled.is_empty() {
+            return None;
+        }
         // They become part of the changes, so that an unnecessary one of them is removed, too.
         let first = std::mem::take(&mut self.first);
-        let proposal = self.minimal(first.iter().cloned().chain(changes).collect());
+        let unavoidable = first.iter().cloned().map(Scaled::fixed);
+        let scaled: Vec<_> = unavoidable.chain(scaled).collect();
+        // These tries are always there.
+        self.tries += (2 + scaled.len()) * NodeNames::ALL.len();
+        let proposal = smallest(self, &scaled).and_then(|changes| self.verified(changes));
         self.first = first;
         proposal
     }
 
-    fn minimal(&mut self, mut changes: Vec<Change>) -> Option<Proposal> {
-        // These tries are always there.
-        self.tries += (2 + changes.len()) * names_to_try(&changes).len();
-        let mut sessions = self.sessions(&changes)?;
-        let all = changes.len();
-        changes = one_by_one(self, changes);
-        if changes.len() < all {
-            // Amounts that were needed together may be too large alone.
-            changes = self.tightened(changes);
-            sessions = self.sessions(&changes)?;
-        }
+    fn verified(&mut self, changes: Vec<Change>) -> Option<Proposal> {
+        let sessions = self.sessions(&changes)?;
         let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
         Some(Proposal {
             words: words.join(", and "),
@@ -98,18 +125,79 @@ impl<'s, 'w> Search<'s, 'w> {
         })
     }
 
-    /// The proposal with the smallest number for which `change` starts the job; `None` if it does not even for `enough`.
-    pub(super) fn smallest(
-        &mut self,
-        (too_few, enough): (i64, i64),
-        change: impl Fn(i64) -> Vec<Change>,
-    ) -> Option<Proposal> {
-        if !self.suffices(&change(enough)) {
-            return None;
+    /// A change and its smaller sizes.
+    fn scaled(&self, largest: Change) -> Scaled<'static, Change> {
+        match largest {
+            Change::Capability {
+                queue,
+                resource,
+                from,
+                to,
+            } => {
+                let (low, high) = (units(&resource, from), units(&resource, to));
+                // Requests are round numbers, so proposals are. The last step may be beyond the smallest that works.
+                let step = self.step(&resource, low);
+                let more = high.saturating_sub(low);
+                let steps = more / step + i64::from(more % step != 0);
+                Scaled::new(steps, move |count| {
+                    let raised = low.saturating_add(count.saturating_mul(step));
+                    vec![Change::Capability {
+                        queue: queue.clone(),
+                        resource: resource.clone(),
+                        from,
+                        to: resources::quantity(&resource, raised),
+                    }]
+                })
+            }
+            Change::Weight { queue, from, to } => {
+                Scaled::new(i64::from(to) - i64::from(from), move |more| {
+                    vec![Change::Weight {
+                        queue: queue.clone(),
+                        from,
+                        to: i32::try_from(i64::from(from) + more).unwrap_or(i32::MAX),
+                    }]
+                })
+            }
+            Change::MoreNodes { like, count } => {
+                let count = i64::try_from(count).unwrap_or(i64::MAX);
+                Scaled::new(count, move |count| {
+                    vec![Change::MoreNodes {
+                        like: like.clone(),
+                        count: usize::try_from(count).unwrap_or(0),
+                    }]
+                })
+            }
+            Change::MinMember { from, to } => {
+                Scaled::new(i64::from(from) - i64::from(to), move |fewer| {
+                    vec![Change::MinMember {
+                        from,
+                        to: i32::try_from(i64::from(from) - fewer).unwrap_or(from),
+                    }]
+                })
+            }
+            other => Scaled::fixed(other),
         }
-        let least = least(self, (too_few, enough), &change);
-        self.proposal(change(least))
     }
+
+    /// The largest step: every request is a multiple of it.
+    fn step(&self, resource: &str, of: i64) -> i64 {
+        let pods = self.what_if.pods.values();
+        let asked = pods.map(|pod| Requests::of(pod, Counted::Scheduled).get(resource));
+        let groups = self.what_if.groups.values();
+        let least =
+            groups.filter_map(|group| group.spec.min_resources.as_ref()?.get(resource).copied());
+        asked
+            .chain(least)
+            .fold(of, |step, amount| divisor(step, units(resource, amount)))
+    }
+}
+
+fn divisor(one: i64, other: i64) -> i64 {
+    let (mut one, mut other) = (one.saturating_abs(), other.saturating_abs());
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one.max(1)
 }
 
 /// The names of new nodes that changes are tried with.

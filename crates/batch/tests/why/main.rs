@@ -4,6 +4,7 @@
 
 mod causes;
 mod jobs;
+mod oracle;
 mod proof;
 mod properties;
 #[allow(dead_code, unreachable_pub, reason = "not all of it is needed here")]
@@ -26,17 +27,17 @@ pub(crate) fn why(objects: &Objects, jobs: &[Job]) -> Answer {
 }
 
 pub(crate) fn ask(objects: &Objects, jobs: &[Job], name: &str) -> Result<Answer, Unknown> {
-    ask_by((objects, jobs), name, Compat::EVICTD)
+    ask_by((objects, jobs), ("default", name), Compat::EVICTD)
 }
 
 /// The same by these rules, without jobs.
 pub(crate) fn by_form(objects: &Objects, compat: Compat) -> Answer {
-    ask_by((objects, &[]), "train", compat).unwrap()
+    ask_by((objects, &[]), ("default", "train"), compat).unwrap()
 }
 
-fn ask_by(
+pub(crate) fn ask_by(
     (objects, jobs): (&Objects, &[Job]),
-    name: &str,
+    (namespace, name): (&str, &str),
     compat: Compat,
 ) -> Result<Answer, Unknown> {
     let case = Case {
@@ -48,7 +49,7 @@ fn ask_by(
         conf: &Conf::read(&objects.conf).unwrap(),
         compat,
     };
-    case.why("default", name)
+    case.why(namespace, name)
 }
 
 /// What is proposed, in words.

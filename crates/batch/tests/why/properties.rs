@@ -1,6 +1,6 @@
 //! Random clusters: every proposal starts the job, none is larger than it has to be, and counts of nodes add up.
 
-use crate::proof::{check, starts_with};
+use crate::proof::{TRAIN, check, starts_with};
 use crate::scenario::{Scenario, conf};
 use crate::why;
 use evictd_batch::session::Objects;
@@ -151,7 +151,7 @@ proptest! {
             let [change] = proposal.changes.as_slice() else { continue };
             if let Some(less) = less(change) {
                 prop_assert!(
-                    !starts_with(&objects, &[&less]),
+                    !starts_with(&objects, &[&less], TRAIN),
                     "{} and so does {less}",
                     proposal.words
                 );
@@ -167,7 +167,7 @@ proptest! {
                 let mut changes: Vec<&Change> = proposal.changes.iter().collect();
                 changes.remove(left_out);
                 prop_assert!(
-                    !starts_with(&objects, &changes),
+                    !starts_with(&objects, &changes, TRAIN),
                     "{} without {left_out}",
                     proposal.words
                 );

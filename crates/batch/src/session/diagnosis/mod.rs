@@ -14,7 +14,7 @@ pub use queue_usage::{QueueUsage, ResourceUsage};
 use super::Session;
 use super::observer::Observer;
 use crate::conf::Action;
-use crate::session::snapshot::ids::JobId;
+use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
 use evictd_pod::Quantity;
 use serde::Serialize;
@@ -97,6 +97,13 @@ impl Observer for DiagnosisObserver {
     }
 
     fn closed(&mut self, session: &mut Session<'_>) {
+        // Pods that were only promised a node wait for room as before. Without this the job would seem to hold its own request.
+        for status in [Status::Pipelined, Status::Allocated] {
+            let tasks: Vec<TaskId> = session.tx.snapshot.tasks_of(self.job, status).collect();
+            for task in tasks {
+                session.tx.take_off(task);
+            }
+        }
         let reasons = &mut self.diagnosis.blocking_reasons;
         reasons.extend(blocking_reason::too_few(session.tx.tiers(), self.job));
         reasons.extend(blocking_reason::limited(session, self.job));
