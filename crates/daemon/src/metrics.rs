@@ -44,18 +44,32 @@ impl Format {
 
 /// The metrics of a daemon, for its HTTP servers. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Exposition(Arc<Registry>);
+pub struct Exposition {
+    registry: Arc<Registry>,
+    /// Counters whose names in the older format do not end in `_total`.
+    short_names: &'static [&'static str],
+}
 
 impl Exposition {
     /// Of all metrics that are registered; more cannot be.
     pub fn new(registry: Registry) -> Self {
-        Self(Arc::new(registry))
+        Self {
+            registry: Arc::new(registry),
+            short_names: &[],
+        }
+    }
+
+    /// With these names for counters, instead of names that end in `_total`. `OpenMetrics` allows only the latter.
+    #[must_use]
+    pub const fn with_short_names(mut self, names: &'static [&'static str]) -> Self {
+        self.short_names = names;
+        self
     }
 
     /// With the state of these watches, under names that begin so. Only before the exposition is cloned.
     #[must_use]
     pub fn with_watches(mut self, prefix: &'static str, watches: &Watches) -> Self {
-        let registry = Arc::get_mut(&mut self.0);
+        let registry = Arc::get_mut(&mut self.registry);
         debug_assert!(registry.is_some(), "it was cloned");
         if let Some(registry) = registry {
             let metrics = WatchMetrics::new(watches.clone(), prefix);
@@ -67,7 +81,7 @@ impl Exposition {
     /// With the usual metrics of a process: its processor time, memory, files and start.
     #[must_use]
     pub fn with_process(mut self) -> Self {
-        if let Some(registry) = Arc::get_mut(&mut self.0) {
+        if let Some(registry) = Arc::get_mut(&mut self.registry) {
             registry.register_collector(Box::new(ProcessMetrics));
         }
         self
@@ -76,7 +90,7 @@ impl Exposition {
     /// With the requests by this access.
     #[must_use]
     pub fn with_requests(mut self, access: &Access) -> Self {
-        if let Some(registry) = Arc::get_mut(&mut self.0) {
+        if let Some(registry) = Arc::get_mut(&mut self.registry) {
             access.requests().register(registry);
         }
         self
@@ -85,12 +99,12 @@ impl Exposition {
     /// The text of a scrape.
     pub fn render(&self, format: Format) -> Result<String, fmt::Error> {
         let mut text = String::new();
-        open::encode(&mut text, &self.0)?;
+        open::encode(&mut text, &self.registry)?;
         // A family without labels is written with empty braces.
         let text = text.replace("{} ", " ");
         match format {
             Format::Open => Ok(text),
-            Format::Plain => plain(&text),
+            Format::Plain => plain(&text, self.short_names),
         }
     }
 
@@ -116,15 +130,17 @@ impl Exposition {
 }
 
 /// Converts to the older format, in which a family has the name of its samples, and the type `info` does not exist.
-fn plain(open: &str) -> Result<String, fmt::Error> {
+fn plain(open: &str, short_names: &[&str]) -> Result<String, fmt::Error> {
     let mut text = String::with_capacity(open.len());
-    let mut help = "";
+    let (mut help, mut short_name) = ("", None);
     for line in open.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             help = rest;
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));
+            short_name = short_names.iter().find(|short| **short == name);
             let (suffix, kind) = match kind {
+                "counter" if short_name.is_some() => ("", "counter"),
                 "counter" => ("_total", "counter"),
                 "info" => ("_info", "gauge"),
                 other => ("", other),
@@ -133,7 +149,14 @@ fn plain(open: &str) -> Result<String, fmt::Error> {
             writeln!(text, "# HELP {name}{suffix}{words}")?;
             writeln!(text, "# TYPE {name}{suffix} {kind}")?;
         } else if !line.starts_with('#') {
-            writeln!(text, "{line}")?;
+            let sample = short_name.and_then(|name| line.strip_prefix(*name));
+            match (
+                short_name,
+                sample.and_then(|rest| rest.strip_prefix("_total")),
+            ) {
+                (Some(name), Some(rest)) => writeln!(text, "{name}{rest}")?,
+                _ => writeln!(text, "{line}")?,
+            }
         }
     }
     Ok(text)

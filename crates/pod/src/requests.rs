@@ -17,12 +17,17 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod limits;
+
 use crate::{
     Quantity,
     quantity::Format,
     resources::{CPU, MEMORY, is_sidecar},
-    wire::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceList},
+    wire::{
+        Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceList, ResourceRequirements,
+    },
 };
+pub use limits::limits;
 use std::borrow::Cow;
 
 /// Which amounts count of a pod that is being resized in place: at container level, and at pod level for those resources
@@ -121,51 +126,8 @@ impl<'a> Requests<'a> {
 
     /// The same without copies of the names.
     pub fn each(&self) -> Vec<(&str, Quantity)> {
-        let mut amounts = self.amounts();
-        // The containers stay in their order.
-        amounts.sort_by_key(|(name, _)| *name);
-        let by_name = amounts.chunk_by(|(one, _), (other, _)| one == other);
-        let each = by_name.filter_map(|entries| {
-            let mut sum = Sum::default();
-            for (_, amount) in entries {
-                sum.add(*amount);
-            }
-            Some((entries.first()?.0, sum.whole()))
-        });
-        each.collect()
-    }
-
-    /// Everything that is listed anywhere.
-    fn amounts(&self) -> Vec<(&str, Amount)> {
-        let spec = &*self.spec;
-        let running = spec.containers.iter().map(|container| {
-            let kind: fn(Quantity) -> Amount = Amount::Running;
-            (kind, &container.resources.requests)
-        });
-        let init = spec.init_containers.iter().map(|container| {
-            let kind = if is_sidecar(container) {
-                Amount::Sidecar
-            } else {
-                Amount::Starting
-            };
-            (
-                kind as fn(Quantity) -> Amount,
-                &container.resources.requests,
-            )
-        });
-        let pod_level = spec.resources.iter().filter(|_| self.pod_level);
-        let others = pod_level
-            .map(|resources| {
-                (
-                    Amount::PodLevel as fn(Quantity) -> Amount,
-                    &resources.requests,
-                )
-            })
-            .chain([(Amount::Overhead as fn(Quantity) -> Amount, &spec.overhead)]);
-        let lists = running.chain(init).chain(others);
-        lists
-            .flat_map(|(kind, list)| list.iter().map(move |(name, amount)| (name, kind(*amount))))
-            .collect()
+        let requests = amounts(&self.spec, |resources| &resources.requests, self.pod_level);
+        sums(requests, |sum| Some(sum.whole()))
     }
 
     fn get_or(&self, resource: &str, missing: Quantity) -> Quantity {
@@ -175,6 +137,51 @@ impl<'a> Requests<'a> {
             .unwrap_or_else(|| containers_request(&self.spec, resource, missing));
         request + amount(&self.spec.overhead, resource)
     }
+}
+
+/// All amounts that a pod lists, of its requests or of its limits.
+fn amounts(
+    spec: &PodSpec,
+    list: fn(&ResourceRequirements) -> &ResourceList,
+    pod_level: bool,
+) -> Vec<(&str, Amount)> {
+    type Kind = fn(Quantity) -> Amount;
+    let running = spec.containers.iter();
+    let running = running.map(|container| (Amount::Running as Kind, list(&container.resources)));
+    let init = spec.init_containers.iter().map(|container| {
+        let kind = if is_sidecar(container) {
+            Amount::Sidecar as Kind
+        } else {
+            Amount::Starting
+        };
+        (kind, list(&container.resources))
+    });
+    let pod_level = spec.resources.iter().filter(|_| pod_level);
+    let others = pod_level
+        .map(|resources| (Amount::PodLevel as Kind, list(resources)))
+        .chain([(Amount::Overhead as Kind, &spec.overhead)]);
+    let lists = running.chain(init).chain(others);
+    lists
+        .flat_map(|(kind, list)| list.iter().map(move |(name, amount)| (name, kind(*amount))))
+        .collect()
+}
+
+/// What the amounts of each resource add up to, sorted by name.
+fn sums(
+    mut amounts: Vec<(&str, Amount)>,
+    total: fn(&Sum) -> Option<Quantity>,
+) -> Vec<(&str, Quantity)> {
+    // The containers stay in their order.
+    amounts.sort_by_key(|(name, _)| *name);
+    let by_name = amounts.chunk_by(|(one, _), (other, _)| one == other);
+    let sums = by_name.filter_map(|entries| {
+        let mut sum = Sum::default();
+        for (_, amount) in entries {
+            sum.add(*amount);
+        }
+        Some((entries.first()?.0, total(&sum)?))
+    });
+    sums.collect()
 }
 
 fn amount(list: &ResourceList, resource: &str) -> Quantity {

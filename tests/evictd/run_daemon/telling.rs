@@ -3,6 +3,7 @@
 use crate::daemon::{Daemon, names};
 use crate::node::{Node, Traits, Worker, metadata};
 use evictd_testkit::{ApiServer, Fault};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
@@ -264,6 +265,21 @@ fn a_soft_victim_whose_status_cannot_be_published_gets_sigterm_from_evictd() {
     assert_eq!(names(std::slice::from_ref(&decision)), ["shop/hog"]);
     assert_eq!(decision["outcome"]["method"], "terminated");
     assert!(!hog.lives());
+}
+
+#[test]
+fn events_that_wait_are_written_before_the_agent_ends() {
+    let Some(cluster) = Cluster::new("events_that_wait_are_written_before_the_agent_ends") else {
+        return;
+    };
+    let _hog = cluster.pod("hog", "--hold 140Mi");
+    let slow = Fault::delay(Duration::from_millis(700));
+    cluster.api.fault(slow.on("create", "events"));
+    let mut daemon = cluster.daemon(&LOW, "");
+    daemon.evicted(1);
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert_eq!(cluster.evented(), ["hog"], "{}", daemon.log_text());
 }
 
 #[test]

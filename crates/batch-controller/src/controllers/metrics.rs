@@ -18,6 +18,12 @@ const PHASES: [(&str, &str); 5] = [
     ("Completed", "queue_pod_group_completed_count"),
 ];
 
+/// The counters whose names at Volcano do not end in `_total`.
+const SHORT_NAMES: [&str; 2] = [
+    "volcano_job_completed_phase_count",
+    "volcano_job_failed_phase_count",
+];
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabel {
     queue_name: String,
@@ -70,7 +76,10 @@ impl Metrics {
             failed,
             phases: HashMap::new(),
         };
-        (metrics, Exposition::new(registry))
+        (
+            metrics,
+            Exposition::new(registry).with_short_names(&SHORT_NAMES),
+        )
     }
 
     /// A job was added or changed.
@@ -164,6 +173,13 @@ mod tests {
         ];
         assert!(lines.iter().all(|line| text.contains(line)), "{text}");
         assert!(!text.contains("ml/old\",queue_name"));
+        let text = exposition.render(Format::Plain).unwrap();
+        let line = "volcano_job_completed_phase_count{job_name=\"ml/train\",queue_name=\"q\"} 1";
+        assert!(text.contains(line), "{text}");
+        assert!(
+            text.contains("# TYPE volcano_job_completed_phase_count counter"),
+            "{text}"
+        );
         metrics.remove_job("ml/train");
         assert!(
             !exposition

@@ -214,4 +214,14 @@ impl<S: Store> Follow for Reflector<S> {
     fn room(&mut self) -> impl Future<Output = ()> + Send {
         self.store.room()
     }
+
+    fn asked(&mut self) -> impl Future<Output = ()> + Send {
+        self.store.asked()
+    }
+
+    fn answer(&mut self) {
+        // During a list, an object that was not listed yet still counts.
+        let tables: Vec<&S::Table> = [&self.known].into_iter().chain(&self.unlisted).collect();
+        self.store.answer(&tables);
+    }
 }

@@ -21,6 +21,12 @@ pub trait Follow {
     fn room(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
+    /// Waits for a question about all objects. The future may be dropped at any time.
+    fn asked(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+    /// Answers the question.
+    fn answer(&mut self) {}
 }
 
 /// An object, or the known part of an unreadable one.

@@ -1,5 +1,6 @@
 //! Follows a collection for ever: connects, watches, and waits after failures.
 
+use super::watch::answering;
 use super::{Follow, Reflector, Store, Watch, WatchError, Watches};
 use crate::backoff::Backoff;
 use crate::stagger::{Fleet, Stagger, chance};
@@ -121,7 +122,7 @@ impl<S: Store> Reflector<S> {
                 }
                 Err(error) => run.failed(error).await,
             }
-            run.retry.wait().await;
+            answering(&mut run.reflector, run.retry.wait()).await;
         }
     }
 }

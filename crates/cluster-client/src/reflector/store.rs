@@ -64,6 +64,12 @@ pub trait Store: Send + 'static {
     fn room(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
+    /// Waits for a question about all objects. The future may be dropped at any time.
+    fn asked(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+    /// Answers the question from the known objects, each of which is in one of the tables.
+    fn answer(&mut self, _known: &[&Self::Table]) {}
     /// The server does not answer.
     fn lost(&mut self, _problem: &str) {}
 }

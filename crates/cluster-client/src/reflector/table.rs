@@ -44,6 +44,13 @@ impl<K> Default for ByKey<K> {
     }
 }
 
+impl<K> ByKey<K> {
+    /// All objects, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &K> {
+        self.objects.iter()
+    }
+}
+
 impl<K: Keyed + Send> Table<K> for ByKey<K> {
     fn len(&self) -> usize {
         self.objects.len()

@@ -18,7 +18,7 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, pin::pin, time::Duration};
 use tokio::time::timeout;
 
 /// The longest time in which the server must begin its answer to a watch. It queues a request for a quarter of a minute
@@ -188,7 +188,7 @@ impl Watch {
         let mut lines = Lines::default();
         let mut incoming = Incoming::<Event<F::Object>>::new(true, self.health.budget());
         // A connection may end at any time. If the server has stopped, the next connection will fail.
-        while let Some(Ok(data)) = next_data(&mut body, &incoming).await? {
+        while let Some(Ok(data)) = answering(follower, next_data(&mut body, &incoming)).await? {
             let mut bytes = &*data;
             while let Some(piece) = lines.next(&mut bytes) {
                 match piece {
@@ -368,6 +368,18 @@ impl Head<'_> {
     fn ends_the_list(&self) -> bool {
         let annotations = self.metadata.annotations;
         annotations.is_some_and(|annotations| annotations.get().contains(LISTED))
+    }
+}
+
+/// Answers questions about the objects until the future ends.
+pub(super) async fn answering<T>(follower: &mut impl Follow, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        tokio::select! {
+            biased;
+            output = &mut future => return output,
+            () = follower.asked() => follower.answer(),
+        }
     }
 }
 

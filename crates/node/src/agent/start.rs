@@ -39,6 +39,7 @@ use crate::{
         state::{Question, Shared},
     },
 };
+use evictd_cluster_client::events::Recorders;
 use evictd_cluster_client::{ApiError, Fleet, Watches};
 use evictd_daemon::{server::BindError, tasks::Daemon};
 use evictd_kernel::{
@@ -141,6 +142,8 @@ pub struct Ready {
     pub change: mpsc::Sender<Box<Behaviour>>,
     /// The state for the status page.
     pub shared: Arc<Shared>,
+    /// The recorders of events, which are flushed at the end.
+    pub recorders: Recorders,
 }
 
 /// The settings that may change while the agent runs, with pods from this source.
@@ -240,7 +243,8 @@ pub async fn ready(
         Box::new(KeptPublisher::new(kept_file, boot_id.clone(), &kept)),
     ];
     publishers.extend(watcher);
-    let shared_api = (fleet, heartbeat);
+    let recorders = Recorders::default();
+    let shared_api = (fleet, heartbeat, &recorders);
     let cluster =
         cluster::start(config, &pods, (daemon, clock), shared_api, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
@@ -283,6 +287,7 @@ pub async fn ready(
         changes,
         change,
         shared,
+        recorders,
     })
 }
 

@@ -71,6 +71,7 @@ pub async fn run(configuration: Configuration) -> Result<(), RunError> {
         () = daemon.stop_requested() => None,
     };
     let mut notifier = Notifier::from_environment();
+    let recorders = ready.as_ref().map(|ready| ready.recorders.clone());
     let ended = match ready {
         Some(ready) => {
             // No other code sets it.
@@ -83,6 +84,9 @@ pub async fn run(configuration: Configuration) -> Result<(), RunError> {
         None => Ok(()),
     };
     notifier.stopping();
+    if let Some(recorders) = recorders {
+        recorders.flush_at_stop().await;
+    }
     daemon.end(FINISH).await;
     tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));
     Ok(ended?)

@@ -2,14 +2,13 @@
 
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
-use evictd_cluster_client::events::{Event, ObjectReference, Subject};
+use evictd_cluster_client::events::{Event, EventSender, ObjectReference, Subject};
 use evictd_decision::{Owner, record::Record};
 use evictd_eviction::Returned;
 use evictd_reclaim::Reclaimed;
 use evictd_signals::ConditionMap;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
-use tokio::sync::mpsc;
 
 /// The reason of the event about a reclaim without an eviction; `explain` looks for it.
 pub const RECLAIMED: &str = "Reclaimed";
@@ -21,15 +20,15 @@ const PASSED_OVER: &str = "PassedOver";
 #[derive(Debug)]
 pub(crate) struct Events {
     node: String,
-    send: mpsc::Sender<Event>,
+    send: EventSender,
     raised: Option<ConditionMap<bool>>,
     /// Events of evictions that a budget may still forbid, by decision id.
     asked: BTreeMap<String, Event>,
 }
 
 impl Events {
-    /// Events about the node of this name; `send` is the channel to the task that sends them.
-    pub(crate) fn new(node: String, send: mpsc::Sender<Event>) -> Self {
+    /// Events about the node of this name; `send` passes them to their recorder.
+    pub(crate) fn new(node: String, send: EventSender) -> Self {
         Self {
             node,
             send,
@@ -39,7 +38,7 @@ impl Events {
     }
 
     fn send(&self, event: Event) {
-        if self.send.try_send(event).is_err() {
+        if !self.send.send(event) {
             tracing::debug!("an event is lost: too many are waiting");
         }
     }

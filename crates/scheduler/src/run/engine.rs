@@ -18,7 +18,7 @@ use super::events::Events;
 use super::extenders::{ExtenderResponses, Extenders};
 use super::gang_barriers::GangBarriers;
 use super::groups::GroupStatuses;
-use super::metrics::{Metrics, MetricsRecorder, attempts_label};
+use super::metrics::{BindingRecorder, Metrics, MetricsRecorder, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::{Times, View};
 use super::watches::{BATCH_KINDS, BatchChange, KINDS, WatchEvent};
@@ -27,6 +27,7 @@ use crate::clock::MonotonicClock;
 use evictd_cluster_client::NewsReceiver;
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
+use evictd_scheduling::config::Point;
 use evictd_scheduling::{
     Attempt, Change, Delta, Event, ExtenderResponse, Nomination, NotTried, Outcome as Decision,
     Recorder, Scheduler, USUAL_COST,
@@ -364,6 +365,7 @@ impl Engine {
                 }
                 let gang_barrier = self.gang_barriers.take(&key);
                 let options = BindOptions {
+                    recorder: Some(BindingRecorder::new(&self.recorder, scheduler_of(&pod))),
                     pre_bind,
                     binder: self.extenders.binder(&pod),
                     of_many: gang_barrier.is_some(),
@@ -469,11 +471,17 @@ impl Engine {
         let Some(binding) = self.scheduler.bound(self.monotonic.now(), &reference.uid) else {
             return;
         };
+        let began = Instant::now();
         let others = self.scheduler.bindings().map(|binding| &*binding.pod);
         self.groups
             .bound((self.now)(), &binding.pod, others, &self.writer);
         self.events
             .scheduled(scheduler_of(&binding.pod), reference, node);
+        BindingRecorder::new(&self.recorder, scheduler_of(&binding.pod)).ran(
+            Point::PostBind,
+            true,
+            began,
+        );
         self.count_attempt("scheduled", &binding.pod, self.since(binding.began));
         self.metrics
             .pod_scheduling_attempts

@@ -7,7 +7,7 @@ mod recorder;
 mod tests;
 
 pub(crate) use batch::BatchMetrics;
-pub(crate) use recorder::MetricsRecorder;
+pub(crate) use recorder::{BindingRecorder, MetricsRecorder};
 
 use evictd_daemon::metrics::Exposition;
 use prometheus_client::metrics::counter::Counter;
@@ -74,11 +74,6 @@ impl<const N: usize> Gauges<N> {
         self.family.get_or_create(&labels).set(value);
     }
 
-    pub(crate) fn add(&self, values: [&str; N], more: i64) {
-        let labels = labels(self.names, values);
-        self.family.get_or_create(&labels).inc_by(more);
-    }
-
     /// Removes all combinations of labels, some of which may stand for deleted objects.
     pub(crate) fn clear(&self) {
         self.family.clear();
@@ -86,6 +81,12 @@ impl<const N: usize> Gauges<N> {
 }
 
 impl<const N: usize> Histograms<N> {
+    /// The histogram of these labels. It stays valid.
+    fn histogram(&self, values: [&str; N]) -> Histogram {
+        let labels = labels(self.names, values);
+        self.family.get_or_create(&labels).clone()
+    }
+
     pub(crate) fn observe(&self, values: [&str; N], value: f64) {
         let labels = labels(self.names, values);
         self.family.get_or_create(&labels).observe(value);
@@ -161,11 +162,11 @@ pub(crate) struct Metrics {
     pub(crate) leader_election_master_status: Gauges<1>,
     /// Events that were not sent because too many waited.
     pub(crate) events_dropped: Counters<0>,
-    /// `result` (success, error, failure). Gauges, because the name of a counter would get the ending `_total`.
-    pub(crate) authentication_attempts: Gauges<1>,
+    /// `result` (success, error).
+    pub(crate) authentication_attempts: Counters<1>,
     /// `result`.
     pub(crate) authentication_duration: Histograms<1>,
-    /// `result` (allowed, denied, error).
+    /// `result` (allowed, no-opinion, error).
     pub(crate) authorization_attempts: Counters<1>,
     /// `result`.
     pub(crate) authorization_duration: Histograms<1>,
@@ -290,6 +291,12 @@ const SHORTER: Buckets = Buckets(0.000_01, 2.0, 12);
 const FINE: Buckets = Buckets(0.000_01, 1.5, 20);
 const LONG: Buckets = Buckets(0.01, 2.0, 20);
 
+/// The counters whose names upstream do not end in `_total`.
+const SHORT_NAMES: [&str; 2] = [
+    "authentication_attempts",
+    "volcano_total_preemption_attempts",
+];
+
 impl Metrics {
     #[rustfmt::skip]
     pub(crate) fn new(runs_batch: bool) -> (Self, Exposition) {
@@ -303,18 +310,18 @@ impl Metrics {
             preemption_victims: make.histograms(opts("scheduler_preemption_victims", Stable, "Victims of one preemption"), [], Buckets(1.0, 2.0, 7)),
             preemption_attempts: make.counters(opts("scheduler_preemption_attempts", Stable, "Attempted preemptions"), []),
             pending_pods: make.gauges(opts("scheduler_pending_pods", Stable, "Pending pods, by queue"), ["queue"]),
-            goroutines: make.gauges(opts("scheduler_goroutines", Alpha, "Tasks that run beside the scheduling loop"), ["operation"]),
-            pod_scheduling_sli_duration: make.histograms(opts("scheduler_pod_scheduling_sli_duration_seconds", Beta, "Time from a pod's first attempt until it was bound"), ["attempts"], LONG),
+            goroutines: make.gauges(opts("scheduler_goroutines", Beta, "Tasks that run beside the scheduling loop"), ["operation"]),
+            pod_scheduling_sli_duration: make.histograms(opts("scheduler_pod_scheduling_sli_duration_seconds", Beta, "Time from a pod's arrival in the queue until it was bound"), ["attempts"], LONG),
             pod_scheduling_attempts: make.histograms(opts("scheduler_pod_scheduling_attempts", Stable, "Attempts until a pod was bound"), [], Buckets(1.0, 2.0, 5)),
             pod_scheduled_after_flush: make.counters(opts("scheduler_pod_scheduled_after_flush", Alpha, "Pods that were scheduled after the flush of unschedulable pods"), []),
             framework_extension_point_duration: make.histograms(opts("scheduler_framework_extension_point_duration_seconds", Stable, "Duration of all plugins of an extension point"), ["extension_point", "status", "profile"], SHORT),
             plugin_execution_duration: make.histograms(opts("scheduler_plugin_execution_duration_seconds", Alpha, "Duration of a plugin at an extension point"), ["plugin", "extension_point", "status"], FINE),
             queueing_hint_execution_duration: make.histograms(opts("scheduler_queueing_hint_execution_duration_seconds", Alpha, "Duration of a plugin's queueing hint"), ["plugin", "event", "hint"], FINE),
             queue_incoming_pods: make.counters(opts("scheduler_queue_incoming_pods", Stable, "Pods that were added to a queue, by event"), ["queue", "event"]),
-            permit_wait_duration: make.histograms(opts("scheduler_permit_wait_duration_seconds", Alpha, "How long a pod waited in Permit"), ["result"], MILLISECONDS),
+            permit_wait_duration: make.histograms(opts("scheduler_permit_wait_duration_seconds", Beta, "How long a pod waited in Permit"), ["result"], MILLISECONDS),
             cache_size: make.gauges(opts("scheduler_cache_size", Alpha, "Nodes, pods and assumed pods in the cache"), ["type"]),
-            unschedulable_pods: make.gauges(opts("scheduler_unschedulable_pods", Alpha, "Unschedulable pods that a plugin rejected"), ["plugin", "profile"]),
-            plugin_evaluation: make.counters(opts("scheduler_plugin_evaluation", Alpha, "Attempts that a plugin evaluated"), ["plugin", "extension_point", "profile"]),
+            unschedulable_pods: make.gauges(opts("scheduler_unschedulable_pods", Beta, "Unschedulable pods that a plugin rejected"), ["plugin", "profile"]),
+            plugin_evaluation: make.counters(opts("scheduler_plugin_evaluation", Beta, "Attempts that a plugin evaluated"), ["plugin", "extension_point", "profile"]),
             preemption_goroutines_duration: make.histograms(opts("scheduler_preemption_goroutines_duration_seconds", Alpha, "Duration of the writes of a preemption"), ["result"], LONG),
             preemption_goroutines_execution: make.counters(opts("scheduler_preemption_goroutines_execution", Alpha, "Preemptions whose writes have ended"), ["result"]),
             batch_attempts: make.counters(opts("scheduler_batch_attempts", Alpha, "Attempts to use the result of an equal pod"), ["profile", "result"]),
@@ -323,7 +330,7 @@ impl Metrics {
             store_schedule_results_duration: make.histograms(opts("scheduler_store_schedule_results_duration_seconds", Alpha, "Duration of storing a result for equal pods"), ["profile"], SHORTER),
             leader_election_master_status: make.gauges(opts("leader_election_master_status", Alpha, "Whether this process leads"), ["name"]),
             events_dropped: make.counters(opts("scheduler_events_dropped", Alpha, "Events that were not sent because too many waited"), []),
-            authentication_attempts: make.gauges(opts("authentication_attempts", Alpha, "Attempts to authenticate a client, by result"), ["result"]),
+            authentication_attempts: make.counters(opts("authentication_attempts", Alpha, "Attempts to authenticate a client, by result"), ["result"]),
             authentication_duration: make.histograms(opts("authentication_duration_seconds", Alpha, "Duration of authenticating a client"), ["result"], MILLISECONDS),
             authorization_attempts: make.counters(opts("authorization_attempts", Alpha, "Attempts to authorize a request, by result"), ["result"]),
             authorization_duration: make.histograms(opts("authorization_duration_seconds", Alpha, "Duration of authorizing a request"), ["result"], MILLISECONDS),
@@ -339,6 +346,6 @@ impl Metrics {
         for kind in ["nodes", "pods", "assumed_pods"] {
             metrics.cache_size.set([kind], 0);
         }
-        (metrics, Exposition::new(make.0))
+        (metrics, Exposition::new(make.0).with_short_names(&SHORT_NAMES))
     }
 }

@@ -1,7 +1,10 @@
 //! The pages of the secure port beside health and metrics.
 
-use super::serve::Page;
+use super::resources::ResourceMetrics;
+use super::serve::{DEPRECATED, Form, Page, negotiate, status};
 use super::view::View;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use evictd_scheduling::config::Configuration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -29,24 +32,31 @@ pub(super) fn pages(
     view: &View,
     config: &Configuration,
     about: &About,
-    started: Timestamp,
+    (started, resources): (Timestamp, ResourceMetrics),
 ) -> BTreeMap<&'static str, Page> {
     let (of_pending, of_decisions) = (view.clone(), view.clone());
-    let pending: Page = Arc::new(move |query| {
+    let pending: Page = Arc::new(move |request| {
         let view = of_pending.clone();
-        Box::pin(async move { (JSON, view.pending(&query).await) })
+        Box::pin(async move { text(JSON, view.pending(&request.query).await) })
     });
-    let decisions: Page = Arc::new(move |query| {
+    let decisions: Page = Arc::new(move |request| {
         let view = of_decisions.clone();
-        Box::pin(async move { (JSON, view.decisions(&query)) })
+        Box::pin(async move { text(JSON, view.decisions(&request.query)) })
     });
     let config = json!({ "componentconfig": internal(config.to_json()) }).to_string();
-    let of_config: Page = Arc::new(move |_| Box::pin(ready((JSON, config.clone()))));
-    let flags = flagz(&about.flags);
-    let of_flags: Page = Arc::new(move |_| Box::pin(ready((TEXT, flags.clone()))));
-    let of_status: Page =
-        Arc::new(move |_| Box::pin(ready((TEXT, statusz(started, Timestamp::now())))));
+    let of_config: Page = Arc::new(move |_| Box::pin(ready(text(JSON, config.clone()))));
+    let flags = Flagz(about.flags.clone());
+    let of_flags: Page = Arc::new(move |request| Box::pin(ready(flags.page(&request.accept))));
+    let of_status: Page = Arc::new(move |request| {
+        let now = Timestamp::now();
+        Box::pin(ready(Statusz { started, now }.page(&request.accept)))
+    });
+    let of_resources: Page = Arc::new(move |_| {
+        let resources = resources.clone();
+        Box::pin(async move { resources.page().await })
+    });
     [
+        ("/metrics/resources", of_resources),
         ("/v1/pending", pending),
         ("/v1/decisions", decisions),
         ("/configz", of_config),
@@ -54,6 +64,124 @@ pub(super) fn pages(
         ("/statusz", of_status),
     ]
     .into()
+}
+
+fn text(content_type: &str, text: String) -> Response {
+    ([(header::CONTENT_TYPE, content_type)], text).into_response()
+}
+
+/// A page of Kubernetes that shows an object, to people as text.
+trait ZPage {
+    const KIND: &'static str;
+    fn text(&self) -> String;
+    /// The fields beside kind, version and metadata.
+    fn fields(&self) -> Value;
+
+    fn object(&self, version: &str) -> Value {
+        let mut object = self.fields();
+        object["kind"] = json!(Self::KIND);
+        object["apiVersion"] = json!(format!("config.k8s.io/{version}"));
+        object["metadata"] = json!({ "name": "evictd-scheduler" });
+        object
+    }
+
+    fn page(&self, accept: &str) -> Response {
+        let (version, mut response) = match negotiate(accept, Self::KIND) {
+            Some(Form::Text) => return text(TEXT, self.text()),
+            Some(Form::Json(version)) => (version, text(JSON, self.object(version).to_string())),
+            // Every JSON text is also a YAML text.
+            Some(Form::Yaml(version)) => {
+                let yaml = format!("{:#}\n", self.object(version));
+                (version, text("application/yaml", yaml))
+            }
+            None => {
+                let message = "only the following media types are accepted: application/json, application/yaml, text/plain";
+                return status(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message);
+            }
+        };
+        if version == DEPRECATED {
+            let page = Self::KIND.to_lowercase();
+            let warning = format!("299 - \"{DEPRECATED} of {page} is deprecated, use v1beta1\"");
+            if let Ok(warning) = HeaderValue::try_from(warning) {
+                response.headers_mut().insert(header::WARNING, warning);
+            }
+        }
+        response
+    }
+}
+
+/// The flags by name.
+struct Flagz(BTreeMap<String, String>);
+
+impl ZPage for Flagz {
+    const KIND: &'static str = "Flagz";
+
+    fn text(&self) -> String {
+        let mut page = format!("\nevictd-scheduler flagz\n{WARNING}\n");
+        for (name, value) in &self.0 {
+            // Writing to a String does not fail.
+            let _ = writeln!(page, "{name}={value}");
+        }
+        page
+    }
+
+    fn fields(&self) -> Value {
+        json!({ "flags": self.0 })
+    }
+}
+
+/// The process since its start.
+struct Statusz {
+    started: Timestamp,
+    now: Timestamp,
+}
+
+/// The Kubernetes whose scheduler this program behaves as.
+const EMULATED: &str = "1.36";
+const PATHS: [&str; 10] = [
+    "/configz",
+    "/flagz",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/metrics/resources",
+    "/readyz",
+    "/statusz",
+    "/v1/decisions",
+    "/v1/pending",
+];
+
+impl Statusz {
+    fn up_seconds(&self) -> i64 {
+        self.now.duration_since(self.started).as_secs().max(0)
+    }
+}
+
+impl ZPage for Statusz {
+    const KIND: &'static str = "Statusz";
+
+    fn text(&self) -> String {
+        let up = self.up_seconds();
+        let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
+        format!(
+            "\nevictd-scheduler statusz\n{WARNING}\n\nStarted: {}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\n\
+             Binary version: {}\nEmulation version: {EMULATED}\nPaths: {}\n",
+            self.started.strftime("%a %b %e %H:%M:%S UTC %Y"),
+            env!("CARGO_PKG_VERSION"),
+            PATHS.join(" "),
+        )
+    }
+
+    fn fields(&self) -> Value {
+        json!({
+            "startTime": self.started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "uptimeSeconds": self.up_seconds(),
+            // The field is required. This program is not written in Go.
+            "goVersion": "",
+            "binaryVersion": env!("CARGO_PKG_VERSION"), "emulationVersion": EMULATED,
+            "paths": PATHS,
+        })
+    }
 }
 
 /// Keys whose values are objects of the API, which keep its names.
@@ -95,29 +223,30 @@ fn field(key: &str) -> String {
     }
 }
 
-fn flagz(flags: &BTreeMap<String, String>) -> String {
-    let mut page = format!("\nevictd-scheduler flags\n{WARNING}\n\n");
-    for (name, value) in flags {
-        // Writing to a String does not fail.
-        let _ = writeln!(page, "{name}={value}");
-    }
-    page
-}
-
-fn statusz(started: Timestamp, now: Timestamp) -> String {
-    let up = now.duration_since(started).as_secs().max(0);
-    let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
-    format!(
-        "\nevictd-scheduler statusz\n{WARNING}\n\nStarted: {}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\n\
-         Binary version: {}\nPaths: /configz /flagz /healthz /livez /metrics /readyz /statusz /v1/decisions /v1/pending\n",
-        started.strftime("%a %b %e %H:%M:%S UTC %Y"),
-        env!("CARGO_PKG_VERSION"),
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::serve::PageRequest;
     use super::*;
+    use axum::body::to_bytes;
+
+    /// The content type and the text of a page.
+    async fn get(
+        pages: &BTreeMap<&'static str, Page>,
+        path: &str,
+        accept: &str,
+    ) -> (String, String) {
+        let request = PageRequest {
+            accept: accept.to_owned(),
+            ..PageRequest::default()
+        };
+        let response = pages[path](request).await;
+        let kind = response.headers()["content-type"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (kind, String::from_utf8(body.to_vec()).unwrap())
+    }
 
     #[tokio::test]
     async fn configuration_flags_and_status_have_the_forms_of_kube_scheduler() {
@@ -129,9 +258,9 @@ mod tests {
             &View::default(),
             &Configuration::default(),
             &about,
-            Timestamp::now(),
+            (Timestamp::now(), ResourceMetrics::new(Arc::default()).0),
         );
-        let (kind, text) = pages["/configz"](String::new()).await;
+        let (kind, text) = get(&pages, "/configz", "").await;
         assert_eq!(kind, "application/json");
         let config: Value = serde_json::from_str(&text).unwrap();
         let config = &config["componentconfig"];
@@ -144,15 +273,54 @@ mod tests {
             filters.contains(&json!({ "Name": "NodeName" })),
             "{filters:?}"
         );
-        let (_, text) = pages["/flagz"](String::new()).await;
+        let (_, text) = get(&pages, "/flagz", "").await;
         assert!(
-            text.starts_with("\nevictd-scheduler flags\nWarning: ")
-                && text.ends_with("\n\nsecure-port=10259\n")
+            text.starts_with("\nevictd-scheduler flagz\nWarning: ")
+                && text.ends_with("purposes only.\nsecure-port=10259\n")
         );
-        let (_, text) = pages["/statusz"](String::new()).await;
+        let (_, text) = get(&pages, "/statusz", "*/*").await;
         assert!(
             text.contains("\nUp: 0 hr 00 min 0") && text.contains("\nBinary version: "),
             "{text}"
         );
+    }
+
+    #[tokio::test]
+    async fn flags_and_status_are_objects_for_clients_that_ask_for_them() {
+        let about = About {
+            flags: [("secure-port".to_owned(), "10259".to_owned())].into(),
+            ..About::default()
+        };
+        let started = Timestamp::now();
+        let pages = pages(
+            &View::default(),
+            &Configuration::default(),
+            &about,
+            (started, ResourceMetrics::new(Arc::default()).0),
+        );
+        let accept = |kind: &str, version: &str| {
+            format!("application/json;v={version};g=config.k8s.io;as={kind}")
+        };
+        let (kind, text) = get(&pages, "/flagz", &accept("Flagz", "v1beta1")).await;
+        let expected = json!({
+            "kind": "Flagz", "apiVersion": "config.k8s.io/v1beta1",
+            "metadata": { "name": "evictd-scheduler" }, "flags": { "secure-port": "10259" },
+        });
+        let flags: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((kind.as_str(), flags), ("application/json", expected));
+        let (_, text) = get(&pages, "/statusz", &accept("Statusz", "v1alpha1")).await;
+        let status: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(status["apiVersion"], "config.k8s.io/v1alpha1");
+        assert_eq!(status["emulationVersion"], "1.36");
+        let start: Timestamp = status["startTime"].as_str().unwrap().parse().unwrap();
+        assert_eq!(start.as_second(), started.as_second());
+        let old = pages["/statusz"](PageRequest {
+            accept: accept("Statusz", "v1alpha1"),
+            ..PageRequest::default()
+        });
+        assert!(old.await.headers().contains_key("warning"));
+        let (_, text) = get(&pages, "/statusz", "application/json").await;
+        let refused: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(refused["code"], 406);
     }
 }

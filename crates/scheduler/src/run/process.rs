@@ -9,6 +9,7 @@ use super::extenders::Extenders;
 use super::frameworks::scheduler;
 use super::metrics::{Metrics, MetricsRecorder};
 use super::pages::{About, pages};
+use super::resources::{Question, ResourceMetrics};
 use super::serve::{Answers, Check, Health, LIMITS, OpenPort, Page, Port, PortError};
 use super::view::View;
 use super::watches::{self, Reflectors};
@@ -28,8 +29,9 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::info;
 
 /// The memory for large objects in bytes, however many tenants create them.
@@ -106,7 +108,10 @@ pub(crate) async fn run(
         events: &send,
         watches: &watches,
     };
-    follow(&daemon, reflectors, config, batch.as_ref().zip(conf_file));
+    let leads = Arc::new(AtomicBool::new(false));
+    let (resources, questions) = ResourceMetrics::new(Arc::clone(&leads));
+    let of_batch = batch.as_ref().zip(conf_file);
+    follow(&daemon, reflectors, config, of_batch, questions);
     if let Some(batch) = &batch {
         let queue = batch.default_queue().to_owned();
         daemon.spawn(default_queues::ensure(actions.clone(), queue));
@@ -123,14 +128,14 @@ pub(crate) async fn run(
     let answers = PortAnswers {
         exposition,
         metrics: metrics.clone(),
-        pages: pages(&view, config, about, started),
+        pages: pages(&view, config, about, (started, resources)),
     };
     serve(&daemon, &cluster, ports, &health, answers).await?;
     let election = &config.leader_election;
-    let pods = take_part(&cluster, &metrics, leases::of_pods(election));
+    let pods = take_part(&cluster, &metrics, leases::of_pods(election), leads);
     let sessions = batch.as_mut().map(|batch| {
         let lease = leases::of_sessions(batch.scheduler(), election);
-        let sessions = take_part(&cluster, &metrics, lease);
+        let sessions = take_part(&cluster, &metrics, lease, Arc::default());
         batch.keep_reservations(sessions.memo());
         sessions
     });
@@ -204,8 +209,9 @@ fn follow(
     reflectors: Reflectors<'_>,
     config: &Configuration,
     batch: Option<(&Batch, ConfFile)>,
+    questions: mpsc::Receiver<Question>,
 ) {
-    watches::start(reflectors, batch.is_some());
+    watches::start(reflectors, batch.is_some(), questions);
     if let Some((batch, file)) = batch {
         watches::start_batch(reflectors);
         daemon.spawn(file.follow(batch.period(), reflectors.events.clone()));
@@ -256,10 +262,16 @@ async fn serve(
     Ok(serving.await?)
 }
 
-/// Takes part in an election. A gauge shows whether this process leads.
-fn take_part(cluster: &Cluster, metrics: &Metrics, lease: LeaseSettings) -> Leadership {
+/// Takes part in an election. A gauge and `is_leader` show whether this process leads.
+fn take_part(
+    cluster: &Cluster,
+    metrics: &Metrics,
+    lease: LeaseSettings,
+    is_leader: Arc<AtomicBool>,
+) -> Leadership {
     let (name, metrics) = (lease.name.clone(), metrics.clone());
     Leadership::begin(cluster, lease, move |leads| {
+        is_leader.store(leads, Ordering::Relaxed);
         let gauge = &metrics.leader_election_master_status;
         gauge.set([&name], i64::from(leads));
     })

@@ -11,6 +11,7 @@ mod tests;
 
 pub(super) use interner::Interner;
 
+use super::resources::PodResources;
 use evictd_cluster_client::{ByKey, Key, Keyed, Outline, Table, Unreadable};
 use evictd_pod::requests::{self, Counted};
 use evictd_pod::wire::{self, Shared};
@@ -50,6 +51,10 @@ pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
             version: metadata.resource_version.to_string(),
             ..Outline::default()
         }
+    }
+    /// The resources of the pods that have not ended.
+    fn resources(_kept: &Self::Table) -> Vec<PodResources> {
+        Vec::new()
     }
     /// A substitute for an object that cannot be read. `None` keeps its last known state.
     fn unreadable(_before: Option<&Self::Kept>, _object: &Unreadable) -> Option<Self> {
@@ -372,6 +377,26 @@ impl Object for wire::Pod {
             scheduler: self.spec.scheduler_name.clone(),
             phase: self.status.phase.to_string(),
         }
+    }
+
+    fn resources(kept: &PodTable) -> Vec<PodResources> {
+        let is_known = |spec: &wire::PodSpec| spec.unreadable.is_none();
+        let pending = kept.pending.iter().filter(|pod| is_known(&pod.0.spec));
+        let pending = pending.map(|Whole(pod)| PodResources {
+            namespace: pod.metadata.namespace.clone(),
+            name: pod.metadata.name.as_str().into(),
+            node: Shared::default(),
+            spec: pod.spec.clone(),
+        });
+        let assigned = kept.assigned.iter();
+        let running = assigned.filter(|pod| !wire::PodPhase::of(&pod.phase).has_ended());
+        let running = running.map(|pod| PodResources {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            node: pod.node.clone(),
+            spec: pod.spec.clone(),
+        });
+        pending.chain(running).collect()
     }
 
     /// A pod with a node keeps its last known requests, also those from before its binding. A pending pod becomes one with an

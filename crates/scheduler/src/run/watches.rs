@@ -1,5 +1,6 @@
 //! Follows every kind of object that scheduling depends on, and reports each change with the state before it.
 
+use super::resources::Question;
 use super::watch_cache::{Interner, Object, key};
 use evictd_batch::conf::Conf;
 use evictd_batch_objects::{PodGroup, Queue, ResourceQuota, Workload};
@@ -9,6 +10,7 @@ use evictd_cluster_client::{
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
@@ -46,13 +48,17 @@ pub(super) const BATCH_KINDS: usize = 5;
 
 /// Begins to follow every kind. Must be called inside the runtime. The tasks end with the receiver. `ended`: whether pods
 /// are followed after their end, too.
-pub(crate) fn start(follow: Reflectors<'_>, ended: bool) {
+///
+/// `questions`: for the resources of all pods.
+pub(crate) fn start(follow: Reflectors<'_>, ended: bool, questions: mpsc::Receiver<Question>) {
     // The server leaves out ended pods, which may be most of a cluster's.
     let living = "status.phase!=Succeeded,status.phase!=Failed";
     let living = if ended { "" } else { living };
     follow.changes("/api/v1/nodes", "", Change::Node);
     follow.changes("/api/v1/namespaces", "", Change::Namespace);
-    follow.changes("/api/v1/pods", living, Change::Pod);
+    follow.asked("/api/v1/pods", living, false, Some(questions), |delta| {
+        WatchEvent::Cluster(Event::Change(Change::Pod(delta)))
+    });
     follow.changes("/api/v1/services", "", Change::Service);
     follow.changes(
         "/api/v1/replicationcontrollers",
@@ -174,7 +180,20 @@ impl Reflectors<'_> {
         listed: bool,
         event_of: impl Fn(Delta<T>) -> WatchEvent + Send + 'static,
     ) {
+        self.asked(path, fields, listed, None, event_of);
+    }
+
+    fn asked<T: Object>(
+        &self,
+        path: &'static str,
+        fields: &str,
+        listed: bool,
+        questions: Option<mpsc::Receiver<Question>>,
+        event_of: impl Fn(Delta<T>) -> WatchEvent + Send + 'static,
+    ) {
         let kind = Kind {
+            questions,
+            question: None,
             interner: Interner::default(),
             listed,
             event_of: Box::new(event_of),
@@ -195,6 +214,9 @@ impl Reflectors<'_> {
 
 /// The store of one kind. It reports each change.
 struct Kind<T: Object> {
+    questions: Option<mpsc::Receiver<Question>>,
+    /// The one that is to be answered next.
+    question: Option<Question>,
     interner: Interner,
     listed: bool,
     event_of: Box<dyn Fn(Delta<T>) -> WatchEvent + Send>,
@@ -271,5 +293,23 @@ impl<T: Object> Store for Kind<T> {
 
     fn room(&mut self) -> impl Future<Output = ()> + Send {
         self.events.room()
+    }
+
+    async fn asked(&mut self) {
+        let Some(questions) = &mut self.questions else {
+            return std::future::pending().await;
+        };
+        match questions.recv().await {
+            Some(question) => self.question = Some(question),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn answer(&mut self, known: &[&T::Table]) {
+        if let Some(question) = self.question.take() {
+            let all = known.iter().flat_map(|table| T::resources(table));
+            // The client may have left.
+            let _ = question.send(all.collect());
+        }
     }
 }

@@ -14,13 +14,13 @@ use crate::{
 };
 use evictd_cluster_client::{
     Access, Actions, Credentials, Fleet,
-    events::{EventRecorder, MAX_PENDING},
+    events::{EventRecorder, MAX_PENDING, Recorders},
 };
 use evictd_daemon::tasks::Daemon;
 use evictd_kernel::clock::Clock;
 use evictd_pod::Node;
 use std::{collections::BTreeSet, sync::Arc};
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, oneshot, watch};
 
 /// The data read from the Node.
 pub(super) struct ReadNode {
@@ -36,7 +36,7 @@ pub(super) async fn start(
     config: &Effective,
     pods: &Started,
     (daemon, clock): (&Daemon, Clock),
-    (fleet, heartbeat): (Fleet, NodeHeartbeat),
+    (fleet, heartbeat, recorders): (Fleet, NodeHeartbeat, &Recorders),
     publishers: &mut Vec<Box<dyn Publish>>,
 ) -> Result<Option<(Cluster, ReadNode)>, StartError> {
     if config.kubernetes == Credentials::default() && pods.source != PodsSource::Kubernetes {
@@ -66,10 +66,9 @@ pub(super) async fn start(
     let (stop, stopped) = oneshot::channel();
     let reporter = reporter.sharing(fleet, heartbeat);
     let reports = tokio::spawn(reporter.run(pressure, is_settled, stopped));
-    let (send, events) = mpsc::channel(MAX_PENDING);
     let recorder = EventRecorder::new(node_name(config), access.actions()?, move || clock.now());
-    publishers.push(Box::new(Events::new(node_name(config), send)));
-    daemon.spawn(recorder.run(events));
+    let events = recorders.start(recorder, MAX_PENDING);
+    publishers.push(Box::new(Events::new(node_name(config), events)));
     start_pod_gc(daemon, config, pods, (access.actions()?, clock), publishers);
     let cluster = Cluster {
         delivery_queue,

@@ -183,11 +183,13 @@ impl Engine {
             let Some(pod) = batch.evict(&mut self.scheduler, now, &id) else {
                 continue;
             };
+            let generation = pod.metadata.generation;
             let (pod, why) = (PodRef::of(&pod.metadata), kind.as_str());
             info!("{pod} is evicted, because of {why}");
             self.events.evicted(&scheduler, &pod, why);
             evictions.push(Eviction {
                 pod,
+                generation,
                 kind,
                 scheduler: scheduler.clone(),
                 time: now,

@@ -8,9 +8,11 @@ use crate::run::events::Events;
 use crate::run::extenders::Extenders;
 use crate::run::metrics::{Metrics, MetricsRecorder};
 use crate::run::pod_ref::PodRef;
+use crate::run::resources::ResourceMetrics;
 use crate::run::view::View;
 use crate::run::watches::{self, Reflectors};
 use crate::run::writer::{Limits, Writer};
+use axum::body::to_bytes;
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::lease::Role;
 use evictd_cluster_client::{Access, Credentials, Watches, news};
@@ -35,6 +37,7 @@ struct Running {
     events: Events,
     exposition: Exposition,
     view: View,
+    resources: ResourceMetrics,
     _stop: DropGuard,
     _role: watch::Sender<Role>,
 }
@@ -76,7 +79,8 @@ impl Running {
             events: &send,
             watches: &Watches::default(),
         };
-        watches::start(reflectors, false);
+        let (resources, questions) = ResourceMetrics::new(Arc::new(AtomicBool::new(true)));
+        watches::start(reflectors, false, questions);
         let (metrics, exposition) = Metrics::new(false);
         let recorder = Arc::new(MetricsRecorder::new(metrics.clone()));
         let (role_sender, role) = watch::channel(Role::Leader);
@@ -110,6 +114,7 @@ impl Running {
             events,
             exposition,
             view,
+            resources,
             _stop: stop.drop_guard(),
             _role: role_sender,
         }
@@ -186,6 +191,9 @@ async fn extension_points_plugins_hints_and_events_are_measured() {
         ("Score", "Success"),
         ("Reserve", "Success"),
         ("Permit", "Success"),
+        ("PreBind", "Success"),
+        ("Bind", "Success"),
+        ("PostBind", "Success"),
     ] {
         has(format!(
             "scheduler_framework_extension_point_duration_seconds_count{{{}",
@@ -198,6 +206,36 @@ async fn extension_points_plugins_hints_and_events_are_measured() {
     has("scheduler_queueing_hint_execution_duration_seconds_count{plugin=\"NodeResourcesFit\",event=\"NodeAdd\",hint=\"QueueSkip\"}".to_owned());
     has("scheduler_event_handling_duration_seconds_count{event=\"NodeAdd\"}".to_owned());
     has("scheduler_event_handling_duration_seconds_count{event=\"AssignedPodAdd\"}".to_owned());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b12_resources_of_running_and_pending_pods_are_read_from_the_watch() {
+    let running = Running::start(&[("one", "2")]).await;
+    running.admin.create(pod("small", "1", 7)).unwrap();
+    running.until_bound("small");
+    running.admin.create(pod("large", "64", 0)).unwrap();
+    let sample = |name: &str, node: &str, priority: &str, value: &str| {
+        format!(
+            "kube_pod_resource_request{{namespace=\"default\",node=\"{node}\",pod=\"{name}\",priority=\"{priority}\",\
+             resource=\"cpu\",scheduler=\"default-scheduler\",unit=\"cores\"}} {value}\n"
+        )
+    };
+    let expected = [
+        sample("small", "one", "7", "1"),
+        sample("large", "", "0", "64"),
+    ];
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let body = running.resources.page().await.into_body();
+        let text = to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        if expected.iter().all(|sample| text.contains(sample)) {
+            break;
+        }
+        // The watch shows a pod a moment after it was created.
+        assert!(Instant::now() < deadline, "{text}");
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,8 +17,7 @@ const QUEUE: [&str; 1] = ["queue_name"];
 pub(crate) struct BatchMetrics {
     latency: Histograms<0>,
     victims: Gauges<0>,
-    /// A gauge, because the name of a counter would get the ending `_total`, which Volcano's name lacks.
-    attempts: Gauges<0>,
+    attempts: Counters<0>,
     unscheduled_tasks: Gauges<1>,
     unscheduled_jobs: Gauges<0>,
     allocated: [OfQueue; 2],
@@ -68,7 +67,7 @@ impl BatchMetrics {
                 ),
                 [],
             ),
-            attempts: make.gauges(
+            attempts: make.counters(
                 opts(
                     "volcano_total_preemption_attempts",
                     Alpha,
@@ -124,7 +123,7 @@ impl BatchMetrics {
         self.latency.observe([], took.as_secs_f64() * 1000.0);
         let evicted = i64::try_from(outcome.evicted.len()).unwrap_or(i64::MAX);
         self.victims.set([], evicted);
-        self.attempts.add([], i64::from(evicted > 0));
+        self.attempts.add([], u64::from(evicted > 0));
         // Jobs and queues that were deleted must not keep their last value.
         self.unscheduled_tasks.clear();
         let mut jobs = 0;

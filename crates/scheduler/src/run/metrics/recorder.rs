@@ -4,9 +4,11 @@ use super::Metrics;
 use evictd_scheduling::Recorder;
 use evictd_scheduling::config::Point;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -15,8 +17,28 @@ const ATTEMPTS: u32 = 10;
 /// At most so many queueing hints are measured in a second, as kube-scheduler discards what does not fit into its buffer.
 const HINTS: u32 = 1000;
 
-/// The counters of a plugin at a point, by profile.
-type ByProfile = Vec<(String, Counter)>;
+/// Metrics by key and profile. They are found without a copy of any label, because most are written for each pod.
+struct Known<K, M>(Mutex<HashMap<K, Vec<(String, M)>>>);
+
+impl<K, M> Default for Known<K, M> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, M: Clone> Known<K, M> {
+    fn get(&self, key: K, profile: &str, make: impl FnOnce() -> M) -> M {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_key = all.entry(key).or_default();
+        let known = of_key.iter().find(|(known, _)| known == profile);
+        if let Some((_, metric)) = known {
+            return metric.clone();
+        }
+        let metric = make();
+        of_key.push((profile.to_owned(), metric.clone()));
+        metric
+    }
+}
 
 pub(crate) struct MetricsRecorder {
     metrics: Metrics,
@@ -24,8 +46,8 @@ pub(crate) struct MetricsRecorder {
     attempts: AtomicU32,
     /// How many hints may still be measured until the next second.
     hints: AtomicU32,
-    /// The counters of evaluations, by point and plugin and then by profile, so that no label is written again.
-    evaluations: Mutex<HashMap<(Point, String), ByProfile>>,
+    evaluations: Known<(Point, String), Counter>,
+    points: Known<(Point, &'static str), Histogram>,
 }
 
 impl MetricsRecorder {
@@ -35,7 +57,8 @@ impl MetricsRecorder {
             began: Instant::now(),
             attempts: AtomicU32::new(0),
             hints: AtomicU32::new(HINTS),
-            evaluations: Mutex::default(),
+            evaluations: Known::default(),
+            points: Known::default(),
         }
     }
 
@@ -87,9 +110,11 @@ impl Recorder for MetricsRecorder {
     }
 
     fn on_point(&self, profile: &str, point: Point, status: &'static str, took: Duration) {
-        self.metrics
-            .framework_extension_point_duration
-            .observe([label(point), status, profile], took.as_secs_f64());
+        let histogram = self.points.get((point, status), profile, || {
+            let durations = &self.metrics.framework_extension_point_duration;
+            durations.histogram([label(point), status, profile])
+        });
+        histogram.observe(took.as_secs_f64());
     }
 
     fn on_plugin(&self, plugin: &str, point: Point, status: &'static str, took: Duration) {
@@ -99,22 +124,12 @@ impl Recorder for MetricsRecorder {
     }
 
     fn on_evaluated(&self, profile: &str, plugin: &str, point: Point, count: u64) {
-        let mut all = self
-            .evaluations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let of_plugin = all.entry((point, plugin.to_owned())).or_default();
-        let known = of_plugin.iter().find(|(known, _)| known == profile);
-        if let Some((_, counter)) = known {
-            counter.inc_by(count);
-            return;
-        }
-        let counter = self
-            .metrics
-            .plugin_evaluation
-            .counter([plugin, label(point), profile]);
+        let key = (point, plugin.to_owned());
+        let counter = self.evaluations.get(key, profile, || {
+            let labels = [plugin, label(point), profile];
+            self.metrics.plugin_evaluation.counter(labels)
+        });
         counter.inc_by(count);
-        of_plugin.push((profile.to_owned(), counter));
     }
 
     fn on_hint(&self, plugin: &'static str, event: &'static str, wakes: bool, took: Duration) {
@@ -122,5 +137,28 @@ impl Recorder for MetricsRecorder {
         self.metrics
             .queueing_hint_execution_duration
             .observe([plugin, event, hint], took.as_secs_f64());
+    }
+}
+
+/// Measures the points of one binding.
+#[derive(Clone)]
+pub(crate) struct BindingRecorder {
+    recorder: Arc<MetricsRecorder>,
+    profile: Box<str>,
+}
+
+impl BindingRecorder {
+    pub(crate) fn new(recorder: &Arc<MetricsRecorder>, profile: &str) -> Self {
+        Self {
+            recorder: Arc::clone(recorder),
+            profile: profile.into(),
+        }
+    }
+
+    /// The plugins of the point have run since then.
+    pub(crate) fn ran(&self, point: Point, succeeds: bool, since: Instant) {
+        let status = if succeeds { "Success" } else { "Error" };
+        self.recorder
+            .on_point(&self.profile, point, status, since.elapsed());
     }
 }

@@ -7,7 +7,7 @@ use evictd_scheduling::config::Point;
 
 /// Name, type, level and labels. For a histogram also the first and last bound and their number.
 const EXPECTED: &str = "\
-authentication_attempts gauge ALPHA result
+authentication_attempts counter ALPHA result
 authentication_duration_seconds histogram ALPHA result 0.001..16.384 15
 authorization_attempts_total counter ALPHA result
 authorization_duration_seconds histogram ALPHA result 0.001..16.384 15
@@ -21,11 +21,11 @@ scheduler_event_handling_duration_seconds histogram ALPHA event 0.0001..0.2048 1
 scheduler_events_dropped_total counter ALPHA -
 scheduler_framework_extension_point_duration_seconds histogram STABLE extension_point,profile,status 0.0001..0.2048 12
 scheduler_get_node_hint_duration_seconds histogram ALPHA hinted,profile 0.00001..0.02048 12
-scheduler_goroutines gauge ALPHA operation
+scheduler_goroutines gauge BETA operation
 scheduler_inflight_events gauge ALPHA event
 scheduler_pending_pods gauge STABLE queue
-scheduler_permit_wait_duration_seconds histogram ALPHA result 0.001..16.384 15
-scheduler_plugin_evaluation_total counter ALPHA extension_point,plugin,profile
+scheduler_permit_wait_duration_seconds histogram BETA result 0.001..16.384 15
+scheduler_plugin_evaluation_total counter BETA extension_point,plugin,profile
 scheduler_plugin_execution_duration_seconds histogram ALPHA extension_point,plugin,status 0.00001..0.02217 20
 scheduler_pod_scheduled_after_flush_total counter ALPHA -
 scheduler_pod_scheduling_attempts histogram STABLE - 1..16 5
@@ -40,7 +40,7 @@ scheduler_schedule_attempts_total counter STABLE profile,result
 scheduler_scheduling_algorithm_duration_seconds histogram ALPHA - 0.001..16.384 15
 scheduler_scheduling_attempt_duration_seconds histogram STABLE profile,result 0.001..16.384 15
 scheduler_store_schedule_results_duration_seconds histogram ALPHA profile 0.00001..0.02048 12
-scheduler_unschedulable_pods gauge ALPHA plugin,profile
+scheduler_unschedulable_pods gauge BETA plugin,profile
 ";
 
 /// Gives every metric a sample.
@@ -149,7 +149,9 @@ fn s5_097_s5_098_names_types_labels_and_buckets_are_kube_schedulers() {
             .contains("# TYPE volcano_")
     );
     assert!(text.contains("# TYPE scheduler_schedule_attempts_total counter"));
+    assert!(text.contains("\nauthentication_attempts{result=\"success\"} 1\n"));
     let open = exposition.render(Format::Open).unwrap();
+    assert!(open.contains("\nauthentication_attempts_total{result=\"success\"} 1\n"));
     assert!(open.ends_with("# EOF\n"));
 }
 

@@ -155,7 +155,8 @@ impl DelegatedAuth {
         let began = Instant::now();
         let user = self.user(credentials).await;
         if let Some(metrics) = self.0.metrics.get() {
-            let result = if user.is_ok() { "success" } else { "failure" };
+            // As in kube-apiserver, an invalid token is an error: a client without credentials is anonymous.
+            let result = if user.is_ok() { "success" } else { "error" };
             metrics.authentication_attempts.add([result], 1);
             let seconds = began.elapsed().as_secs_f64();
             metrics.authentication_duration.observe([result], seconds);
@@ -170,7 +171,8 @@ impl DelegatedAuth {
         if let Some(metrics) = self.0.metrics.get() {
             let result = match &allowed {
                 Ok(true) => "allowed",
-                Ok(false) => "denied",
+                // A review that allows nothing leaves it to other authorizers. Here there is none.
+                Ok(false) => "no-opinion",
                 Err(_) => "error",
             };
             metrics.authorization_attempts.add([result], 1);

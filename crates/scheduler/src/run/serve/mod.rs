@@ -11,6 +11,7 @@ mod certificate;
 mod client_ca;
 mod delegated_auth;
 mod health;
+mod negotiation;
 mod port;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ mod tests;
 pub(crate) use client_ca::published_authorities;
 pub(crate) use delegated_auth::{CacheTimes, DelegatedAuth};
 pub(crate) use health::{Check, Health};
+pub(crate) use negotiation::{DEPRECATED, Form, negotiate};
 pub(crate) use port::{OpenPort, Port, PortError};
 
 use axum::Router;
@@ -40,10 +42,17 @@ pub(crate) const LIMITS: Limits = Limits {
     ..Limits::METRICS
 };
 
-/// Makes a page from the query of the request: its content type and text.
-pub(crate) type Page = Arc<
-    dyn Fn(String) -> Pin<Box<dyn Future<Output = (&'static str, String)> + Send>> + Send + Sync,
->;
+/// A request for a page.
+#[derive(Debug, Default)]
+pub(crate) struct PageRequest {
+    pub(crate) query: String,
+    /// The header `Accept`. Empty without one.
+    pub(crate) accept: String,
+}
+
+/// Answers requests for a page.
+pub(crate) type Page =
+    Arc<dyn Fn(PageRequest) -> Pin<Box<dyn Future<Output = Response> + Send>> + Send + Sync>;
 
 /// The content of the port. Clones share it.
 #[derive(Clone)]
@@ -99,24 +108,32 @@ async fn authorized(answers: &Answers, client: &Client, request: Request) -> Res
     }
     match answers.pages.get(path) {
         Some(page) => {
-            let query = request.uri().query().unwrap_or_default();
-            let (kind, text) = page(query.to_owned()).await;
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
+            let accept = request.headers().get(header::ACCEPT);
+            let accept = accept.and_then(|accept| accept.to_str().ok());
+            let wanted = PageRequest {
+                query: request.uri().query().unwrap_or_default().to_owned(),
+                accept: accept.unwrap_or_default().to_owned(),
+            };
+            page(wanted).await
         }
         None => probes::not_found(),
     }
 }
 
-/// A `Status`, as the API server refuses a request.
 fn refused(denied: &Denied) -> Response {
     let (code, reason) = match denied {
         Denied::Unknown => (StatusCode::UNAUTHORIZED, "Unauthorized"),
         Denied::Forbidden { .. } => (StatusCode::FORBIDDEN, "Forbidden"),
         Denied::Undecided(_) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     };
+    status(code, reason, &denied.to_string())
+}
+
+/// A `Status`, as the API server refuses a request.
+pub(crate) fn status(code: StatusCode, reason: &str, message: &str) -> Response {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": denied.to_string(), "reason": reason, "code": code.as_u16(),
+        "message": message, "reason": reason, "code": code.as_u16(),
     });
     let kind = [(header::CONTENT_TYPE, "application/json")];
     (code, kind, status.to_string()).into_response()

@@ -5,6 +5,7 @@ use super::{
     published_authorities,
 };
 use crate::run::metrics::Metrics;
+use axum::response::IntoResponse;
 use evictd_cluster_client::{Actions, Credentials};
 use evictd_daemon::server::{self, ListenAddress};
 use evictd_daemon::tls::{Handshake, NamedFile, Pair, PrivateKey, Serving};
@@ -92,8 +93,8 @@ impl Port {
         let address = listener.local_addr().unwrap();
         let health = Health::default();
         let (_, exposition) = Metrics::new(false);
-        let configz: Page = Arc::new(|query| {
-            Box::pin(async move { ("application/json", json!({"asked": query}).to_string()) })
+        let configz: Page = Arc::new(|request| {
+            Box::pin(async move { json!({"asked": request.query}).to_string().into_response() })
         });
         let answers = Answers {
             health: health.clone(),

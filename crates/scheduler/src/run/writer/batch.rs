@@ -8,7 +8,7 @@ use crate::run::api_retry::{ApiRetry, Failure};
 use crate::run::batch::eviction_message;
 use evictd_batch::session::{EvictionKind, GroupWrite};
 use evictd_batch_objects::PodGroupStatus;
-use evictd_pod::wire::{Condition, Metadata};
+use evictd_pod::wire::{Condition, Generation, Metadata};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -115,6 +115,8 @@ pub(super) async fn write(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Eviction {
     pub(crate) pod: PodRef,
+    /// The generation of the pod that was evicted.
+    pub(crate) generation: Generation,
     pub(crate) kind: EvictionKind,
     /// The scheduler name of the sessions.
     pub(crate) scheduler: String,
@@ -129,7 +131,7 @@ async fn mark(shared: &Shared, eviction: &Eviction) -> Result<bool, Failure> {
     };
     let condition = |kind, holds, reason, message: String| {
         let condition = Condition::new(kind, holds, reason, message, eviction.time);
-        of_pod(&condition)
+        of_pod(&condition.of_generation(eviction.generation))
     };
     let (scheduler, why) = (&eviction.scheduler, eviction.kind.as_str());
     let conditions = [

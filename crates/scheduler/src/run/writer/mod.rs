@@ -34,10 +34,12 @@ pub(crate) use status::StatusPatch;
 use super::api_retry::{Failure, FailureKind};
 use super::events::Events;
 use super::extenders::Binder;
+use super::metrics::BindingRecorder;
 use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_batch::session::GroupWrite;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
+use evictd_scheduling::config::Point;
 use evictd_scheduling::{ClaimRef, PreBindPlan};
 use serde_json::Value;
 use status::{Statuses, Subject};
@@ -45,6 +47,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::Instant;
 use write_queue::{WriteSender, write_queue};
 
 /// The most concurrent writes of each kind, and time limits.
@@ -151,6 +154,8 @@ pub(crate) struct BindOptions {
     pub(crate) binder: Option<Binder>,
     /// No pod of the gang is bound before the claims of all its pods are prepared.
     pub(crate) gang_barrier: Option<GangBarrier>,
+    /// Measures `PreBind` and Bind.
+    pub(crate) recorder: Option<BindingRecorder>,
     /// Whether the pod was placed with others. Its binding is then accepted however many wait.
     pub(crate) of_many: bool,
 }
@@ -337,7 +342,14 @@ impl Shared {
         options: BindOptions,
         call: &mut Option<BindingCall>,
     ) -> Result<(), Failure> {
+        let began = Instant::now();
         let mut ready = self.pre_bind(pod, node, &options.pre_bind).await;
+        let ran = |point, succeeds, since| {
+            if let Some(recorder) = &options.recorder {
+                recorder.ran(point, succeeds, since);
+            }
+        };
+        ran(Point::PreBind, ready.is_ok(), began);
         if let Some(barrier) = &options.gang_barrier {
             self.at_barrier.fetch_add(1, Ordering::Relaxed);
             ready = barrier.arrive(ready).await;
@@ -348,9 +360,13 @@ impl Shared {
         let mut result = match (ready, self.bindings.acquire().await) {
             (Ok(()), Ok(_turn)) => {
                 *call = Some(BindingCall::begin(&self.binding_calls));
-                match &options.binder {
-                    Some(binder) => binder.bind(pod, node).await,
-                    None => binding::bind(&self.calls, pod, node).await,
+                if let Some(binder) = &options.binder {
+                    binder.bind(pod, node).await
+                } else {
+                    let began = Instant::now();
+                    let bound = binding::bind(&self.calls, pod, node).await;
+                    ran(Point::Bind, bound.is_ok(), began);
+                    bound
                 }
             }
             (Err(failure), _) => Err(failure),

@@ -1,9 +1,12 @@
 //! Bindings, status patches, preemptions and events against a server that refuses, fails and hangs.
 
-use super::{BindOptions, Busy, Limits, Outcome, Preemption, StatusPatch, Victim, Writer};
+use super::{
+    BindOptions, Busy, Eviction, Limits, Outcome, Preemption, StatusPatch, Victim, Writer,
+};
 use crate::run::api_retry::{Failure, FailureKind};
 use crate::run::events::Events;
 use crate::run::pod_ref::PodRef;
+use evictd_batch::session::EvictionKind;
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::{Access, Credentials};
 use evictd_pod::wire::Condition;
@@ -280,6 +283,31 @@ async fn after_a_stop_no_write_begins() {
         Outcome::StatusNotWritten { .. }
     ));
     assert_eq!(shop.api.log().len(), 0);
+}
+
+#[tokio::test]
+async fn conditions_of_evicted_pods_name_the_generation_that_was_evicted() {
+    let shop = Shop::open().await;
+    let pod = shop.pod("a", Some("one"));
+    let eviction = Eviction {
+        pod,
+        generation: NonZeroU32::new(3),
+        kind: EvictionKind::Reclaim,
+        scheduler: "volcano".to_owned(),
+        time: Timestamp::UNIX_EPOCH,
+    };
+    shop.writer.evict(vec![eviction]);
+    let marked = |admin: &Actor| {
+        let pod = admin.get("pods", "a")?;
+        let conditions = pod["status"]["conditions"].as_array()?.clone();
+        (conditions.len() == 2).then_some(conditions)
+    };
+    let conditions = shop.admin.wait(AT_MOST, marked).await.unwrap();
+    let generations: Vec<&Value> = conditions
+        .iter()
+        .map(|condition| &condition["observedGeneration"])
+        .collect();
+    assert_eq!(generations, [3, 3]);
 }
 
 #[tokio::test]
