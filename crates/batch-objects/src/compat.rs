@@ -104,6 +104,22 @@ pub enum Difference {
     /// `dequeueStrategy: fifo` of a queue holds: its jobs start in their order, and none passes one that cannot start. In
     /// Volcano at ed72c7c8 no session reads it.
     StrictFifo,
+    /// Room that was made for a job goes to that job: it is placed before all others on the nodes that were freed for it.
+    /// In Volcano another job may take the room, and the two evict each other in turn.
+    NominatedFirst,
+    /// Plugin capacity reclaims for a job only what its queue deserves of the resources that the node lacks, from queues
+    /// that hold more of these than they deserve. A resource that a queue does not name is returned to a queue that does.
+    /// In Volcano two queues above their shares reclaim the same room in turn.
+    ReclaimOnlyOwed,
+    /// An action that evicts leaves a job to a later action allocate if the job fits without evictions. Volcano evicts
+    /// for it. Pipelined there, it would never be bound.
+    LeaveToAllocate,
+    /// With action preempt, a job is enqueued although its queue or the cluster is full, if pods of its queue that may go
+    /// for it make room (volcano#5105). In Volcano it is not enqueued, and a job that is not enqueued preempts nothing.
+    EnqueuePreemptors,
+    /// The condition of a pod group says why it is not enqueued, with the queue and the key that limits it. Volcano reports
+    /// it by an event alone.
+    ConditionSaysWhy,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -111,7 +127,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::StrictFifo as u32 + 1;
+const COUNT: u32 = Difference::ConditionSaysWhy as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

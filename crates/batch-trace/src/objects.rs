@@ -95,6 +95,7 @@ pub(super) fn queue(traced: &Queue) -> evictd_batch_objects::Queue {
     queue.metadata.creation_timestamp = timestamp(0).map(Time::from);
     queue.spec.weight = i32::try_from(traced.weight).unwrap_or(i32::MAX);
     queue.spec.priority = traced.priority;
+    queue.spec.parent.clone_from(&traced.parent);
     queue.spec.deserved = traced.deserved.clone();
     queue.spec.capability = traced.capability.clone();
     queue.spec.guarantee.resource = traced.guarantee.clone();

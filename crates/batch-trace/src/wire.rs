@@ -113,6 +113,9 @@ const fn one() -> u32 {
 pub struct Queue {
     /// Its name.
     pub name: String,
+    /// The queue above it; absent means `root`. Plugin capacity reads it with `enableHierarchy`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub parent: String,
     /// Its share beside those of the others, 1 or more.
     #[serde(default = "one")]
     pub weight: u32,

@@ -8,6 +8,9 @@ use evictd_batch_objects::{Compat, PodGroup};
 use evictd_placement::Cluster;
 use evictd_pod::wire::Pod;
 
+/// The queue above all others.
+const ROOT: &str = "root";
+
 #[derive(Debug)]
 pub(super) struct World {
     cluster: Cluster,
@@ -21,6 +24,17 @@ impl World {
         let mut cache = Cache::new(Setting::default());
         for node in trace.node_objects() {
             cluster.add_node(&node);
+        }
+        let has_root = queues.iter().any(|queue| queue.name == ROOT);
+        if !has_root && queues.iter().any(|queue| !queue.parent.is_empty()) {
+            // Volcano's scheduler makes it when it starts.
+            let root = Queue {
+                name: ROOT.to_owned(),
+                reclaimable: Some(false),
+                weight: 1,
+                ..Queue::default()
+            };
+            cache.queue(&objects::queue(&root));
         }
         for queue in queues {
             cache.queue(&objects::queue(queue));

@@ -110,6 +110,8 @@ pub(crate) struct Session<'c> {
     /// Nodes that are reserved for a job that has waited long.
     reservation: Option<Reservation>,
     topology: TopologyDomains,
+    /// Whether action allocate comes after the current one.
+    allocates_later: bool,
 }
 
 impl<'c> Session<'c> {
@@ -130,6 +132,7 @@ impl<'c> Session<'c> {
             evaluator: Evaluator::new(&conf.tiers, &snapshot),
             reservation: None,
             topology: TopologyDomains::default(),
+            allocates_later: false,
             tx: Transaction::new(cluster, snapshot, plugins, compat),
         };
         let mut outcome = Outcome::default();
@@ -152,7 +155,8 @@ impl<'c> Session<'c> {
 impl Session<'_> {
     /// Runs the configured actions in order.
     fn act(&mut self, observer: &mut impl Observer) {
-        for action in &self.conf.actions {
+        for (at, action) in self.conf.actions.iter().enumerate() {
+            self.allocates_later = self.conf.actions[at + 1..].contains(&Action::Allocate);
             match action {
                 Action::Enqueue => actions::enqueue(self),
                 Action::Allocate => actions::allocate(self),

@@ -29,12 +29,17 @@ enum Operation {
 pub(crate) struct Operations(Vec<(TaskId, Operation)>);
 
 impl Operations {
-    /// How many tasks were allocated or pipelined.
-    pub(crate) fn placed(&self) -> usize {
+    /// The tasks that were allocated or pipelined.
+    pub(crate) fn placed_tasks(&self) -> impl Iterator<Item = TaskId> {
         let operations = self.0.iter();
         operations
             .filter(|(_, operation)| matches!(operation, Operation::Allocate | Operation::Pipeline))
-            .count()
+            .map(|(task, _)| *task)
+    }
+
+    /// How many tasks were allocated or pipelined.
+    pub(crate) fn placed(&self) -> usize {
+        self.placed_tasks().count()
     }
 
     pub(crate) fn evicted(&self) -> impl Iterator<Item = TaskId> {

@@ -3,20 +3,17 @@
 use crate::conf::Action;
 use crate::session::Session;
 use crate::session::actions::starving;
-use crate::session::close;
 use crate::session::domain_search;
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::free_capacity::{FreeCapacity, GangQuery, VictimPool};
 use crate::session::gang;
 use crate::session::gang::Gang;
-use crate::session::plugins::Lost;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::task::Status;
 use crate::session::topology::DomainId;
 use crate::session::transaction::Transaction;
-use evictd_batch_objects::Difference;
 use hashbrown::HashMap;
 
 /// Whether the smallest gang of a job fits on the nodes now, or after evictions that its queue may ask for. The
@@ -49,13 +46,10 @@ pub(super) fn is_placeable(
                 first_room(session, &mut capacity, (job_id, &gang), &tries, Some(pool)).or(placed);
         }
     }
-    match placed {
-        Err(at) => {
-            let words = not_enqueued_message(session, &gang, at);
-            let words = with_domains(session, &mut capacity, (job_id, &gang), &tries, words);
-            session.tx.snapshot.jobs[job_id].not_enqueued_because = Some(words);
-        }
-        Ok(()) => close::withdraw_unschedulable(&mut session.tx.snapshot, job_id),
+    if let Err(at) = placed {
+        let words = not_enqueued_message(session, &gang, at);
+        let words = with_domains(session, &mut capacity, (job_id, &gang), &tries, words);
+        session.tx.snapshot.jobs[job_id].not_enqueued_because = Some(words);
     }
     *free = Some(capacity);
     placed.is_ok()
@@ -184,7 +178,8 @@ fn held_by(tx: &Transaction<'_>, (kind, queue, _): VictimPool, job: JobId) -> Ve
             let may_go = match kind {
                 _ if !is_candidate => false,
                 EvictionKind::Preempt => *gives.entry(task.job).or_insert_with(|| {
-                    tx.tiers().might_yield(task.job, job) && might_evict_whole(tx, task.job, job)
+                    tx.tiers().might_yield(task.job, job)
+                        && tx.tiers().might_evict_whole(task.job, job)
                 }),
                 EvictionKind::Reclaim => {
                     let other = tx.snapshot.jobs[task.job].queue;
@@ -197,26 +192,6 @@ fn held_by(tx: &Transaction<'_>, (kind, queue, _): VictimPool, job: JobId) -> Ve
         }
     }
     held
-}
-
-/// Whether a job that cannot spare a pod could be evicted as a whole for another job: the other one has to come first
-/// even then. Always true for jobs that can spare pods.
-fn might_evict_whole(tx: &Transaction<'_>, job_id: JobId, to: JobId) -> bool {
-    let job = &tx.snapshot.jobs[job_id];
-    let whole = tx.tiers().evicts_whole_gangs() && !job.can_spare(job.ready().saturating_sub(1));
-    // The answer is used for all jobs of a queue and a priority, which may be of several namespaces.
-    let by_namespace = tx.tiers().compares_namespaces();
-    if !whole || !tx.compat.has(Difference::PreemptByJobOrder) || by_namespace {
-        return true;
-    }
-    let Some(task) = tx.snapshot.tasks_of(to, Status::Pending).next() else {
-        return true;
-    };
-    let lost = Lost {
-        tasks: job.ready(),
-        amount: job.allocated.clone(),
-    };
-    tx.tiers().precedes(task, job_id, &lost)
 }
 
 /// The message of a job that is not enqueued.

@@ -10,7 +10,7 @@ use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::transaction::Operations;
-use evictd_batch_objects::PodGroupPhase;
+use evictd_batch_objects::{Difference, PodGroupPhase};
 
 /// Jobs that wait in each queue.
 struct Line {
@@ -18,10 +18,13 @@ struct Line {
     jobs: Vec<PriorityQueue<JobId>>,
     /// By job, its pending tasks, once it was tried.
     tasks: Vec<Option<PriorityQueue<TaskId>>>,
+    /// The jobs for which nodes were freed.
+    nominated: Vec<JobId>,
 }
 
 pub(crate) fn allocate(session: &mut Session<'_>) {
     let mut line = line(session);
+    place_nominated(session, &mut line);
     while let Some(queue) = line
         .queues
         .pop(|one, other| session.tx.tiers().queue_before(one, other))
@@ -52,6 +55,33 @@ pub(crate) fn allocate(session: &mut Session<'_>) {
     }
 }
 
+/// Places the jobs for which nodes were freed, before any other job takes that room.
+fn place_nominated(session: &mut Session<'_>, line: &mut Line) {
+    if !session.tx.compat.has(Difference::NominatedFirst) {
+        return;
+    }
+    let mut nominated = PriorityQueue::default();
+    for job in std::mem::take(&mut line.nominated) {
+        nominated.push(job, |one, other| session.tx.tiers().job_before(one, other));
+    }
+    while let Some(job) = nominated.pop(|one, other| session.tx.tiers().job_before(one, other)) {
+        let queue = session.tx.snapshot.jobs[job].queue;
+        if session.tx.tiers().is_overused(queue) {
+            continue;
+        }
+        let mut tasks = task_placement::waiting(session.tx.tiers(), job);
+        if tasks.is_empty() {
+            continue;
+        }
+        turn(session, line, &mut tasks, job, queue);
+        if !session.tx.tiers().is_ready(job) {
+            // It has had its turn: either it holds its places in this session, or they are gone.
+            tasks = PriorityQueue::default();
+        }
+        line.tasks[job] = Some(tasks);
+    }
+}
+
 /// The jobs that allocate considers. Without action enqueue, pending jobs count as enqueued.
 fn line(session: &mut Session<'_>) -> Line {
     let admits = session.conf.actions.contains(&Action::Enqueue);
@@ -60,6 +90,7 @@ fn line(session: &mut Session<'_>) -> Line {
         queues: PriorityQueue::default(),
         jobs: vec![PriorityQueue::default(); queues],
         tasks: vec![None; session.tx.snapshot.jobs.len()],
+        nominated: Vec::new(),
     };
     for job in session.tx.snapshot.live.clone() {
         if session.tx.snapshot.jobs[job].is_pending() {
@@ -79,6 +110,9 @@ fn line(session: &mut Session<'_>) -> Line {
             });
         }
         line.jobs[queue].push(job, |one, other| session.tx.tiers().job_before(one, other));
+        if session.tx.snapshot.jobs[job].freed {
+            line.nominated.push(job);
+        }
     }
     line
 }

@@ -15,6 +15,7 @@ use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::{Context, Status};
 use crate::session::topology::DomainId;
 use crate::session::transaction::Operations;
+use evictd_batch_objects::Difference;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -232,8 +233,8 @@ pub(super) fn free_for_job(
     let Some(choice) = domain_search::choice(session, job_id) else {
         let mut operations = Operations::default();
         free_for_each(session, &mut operations, (job_id, tasks), &mut take);
-        if session.tx.tiers().is_pipelined(job_id) {
-            session.tx.commit(operations);
+        if session.tx.tiers().is_pipelined(job_id) && !is_left_to_allocate(session, &operations) {
+            commit(session, operations);
         } else {
             session.tx.discard(operations);
         }
@@ -252,13 +253,38 @@ pub(super) fn free_for_job(
         });
         let job = &session.tx.snapshot.jobs[job_id];
         let enough = job.ready() + job.pipelined() >= job.min_member;
-        if enough && session.tx.tiers().is_pipelined(job_id) {
-            session.tx.commit(operations);
+        if enough
+            && session.tx.tiers().is_pipelined(job_id)
+            && !is_left_to_allocate(session, &operations)
+        {
+            commit(session, operations);
             return;
         }
         session.tx.discard(operations);
         restore_fit_errors(&mut session.tx.snapshot, job_id, attempt);
     }
+}
+
+/// Whether action allocate is still to come, and can bind all of these tasks without any eviction.
+pub(super) fn is_left_to_allocate(session: &Session<'_>, operations: &Operations) -> bool {
+    session.tx.compat.has(Difference::LeaveToAllocate)
+        && session.allocates_later
+        && operations.evicted().next().is_none()
+        && operations.placed_tasks().all(|task| {
+            let node = session.tx.snapshot.tasks[task].node;
+            node.is_some_and(|node| session.tx.snapshot.nodes[node.index()].covers_pipelined())
+        })
+}
+
+/// Carries evictions out. All places of the job are nominated, because each of them may be what the others need.
+fn commit(session: &mut Session<'_>, operations: Operations) {
+    if session.tx.compat.has(Difference::NominatedFirst) && operations.evicted().next().is_some() {
+        let tasks: Vec<TaskId> = operations.placed_tasks().collect();
+        for task in tasks {
+            session.tx.snapshot.tasks[task].evicts = true;
+        }
+    }
+    session.tx.commit(operations);
 }
 
 /// Frees room for one task after the other, until the job has enough.

@@ -2,6 +2,7 @@
 
 use crate::session::Session;
 use crate::session::actions::admission;
+use crate::session::close;
 use crate::session::gang;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
@@ -46,6 +47,9 @@ pub(crate) fn enqueue(session: &mut Session<'_>) {
             promise(session, job);
             session.tx.snapshot.jobs[job].without_promise = false;
             session.tx.snapshot.jobs[job].phase = PodGroupPhase::Inqueue;
+            if session.tx.compat.has(Difference::EnqueueWhatFits) {
+                close::withdraw_unschedulable(&mut session.tx.snapshot, job);
+            }
         }
         if session.tx.snapshot.jobs[job].is_pending() && session.is_fifo(queue) {
             continue;
@@ -74,13 +78,25 @@ fn promise(session: &mut Session<'_>, job_id: JobId) {
 /// Whether a job with a request may be enqueued; an objection becomes an event.
 fn is_enqueueable(session: &mut Session<'_>, job: JobId, request: &Resource) -> bool {
     let objection = reservation::objection(session, job, request);
-    let allowed = objection.is_none();
-    if let Some((_, words)) = objection.filter(|(_, words)| !words.is_empty()) {
+    let Some((_, words)) = objection else {
+        return true;
+    };
+    if session.tx.compat.has(Difference::ConditionSaysWhy) {
+        let queue = session.tx.snapshot.jobs[job].queue;
+        let reason = if words.is_empty() {
+            let name = &session.tx.snapshot.queues[queue].name;
+            format!("queue {name} is not open")
+        } else {
+            words.clone()
+        };
+        session.tx.snapshot.jobs[job].not_enqueued_because = Some(reason);
+    }
+    if !words.is_empty() {
         session
             .tx
             .group_event(job, Tone::Normal, "Unschedulable", words);
     }
-    allowed
+    false
 }
 
 /// Sets aside the request of a job that was enqueued.

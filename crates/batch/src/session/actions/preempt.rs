@@ -65,7 +65,9 @@ fn preempt_within(session: &mut Session<'_>, job: JobId, refused: &mut Refused) 
         let mut tasks = starving::preemptors(session.tx.tiers(), job);
         while let Some(task) = tasks.pop(|one, other| session.tx.tiers().task_before(one, other)) {
             let mut operations = Operations::default();
-            if !preempt_for(session, &mut operations, task, true, refused) {
+            if !preempt_for(session, &mut operations, task, true, refused)
+                || domain_placement::is_left_to_allocate(session, &operations)
+            {
                 session.tx.discard(operations);
                 // The tasks of a job are alike enough that the later ones would fail, too.
                 break;

@@ -65,6 +65,8 @@ pub(crate) struct Lost {
 pub(crate) struct Reserved {
     pub(crate) of_cluster: Option<Resource>,
     pub(crate) of_share: Option<Resource>,
+    /// The amounts that jobs of its queue hold and would lose to it.
+    pub(crate) returned: Option<Resource>,
 }
 
 /// A plugin of a session. Each hook is called only where the configuration enables it, and by default has no opinion.
@@ -226,6 +228,19 @@ pub(crate) trait Plugin: Debug {
     /// The deserved share of a queue if another queue wanted the whole cluster.
     fn deserved_if_wanted(&self, queue: QueueId, wanting: QueueId) -> Option<&Resource> {
         None
+    }
+
+    /// Whether reclaim may make room for a request of a queue.
+    fn may_reclaim(&self, queue: QueueId, request: &Resource) -> Option<bool> {
+        let share = self.queue_shares()?.of(queue)?;
+        let deserved = self.deserved_if_wanted(queue, queue)?;
+        Some(share.with_job(request).within_for(deserved, request))
+    }
+
+    /// Whether a queue holds more than it would deserve if another queue wanted the whole cluster.
+    fn may_lose(&self, queue: QueueId, wanting: QueueId) -> Option<bool> {
+        let share = self.queue_shares()?.of(queue)?;
+        Some(share.exceeds(self.deserved_if_wanted(queue, wanting)?))
     }
 
     /// Whether an amount, computed from the queue's share, is within the limits of a queue.

@@ -46,10 +46,13 @@ impl Overcommit {
     }
 
     /// The resources of which a job needs more than there is, beside the reserved amounts.
-    fn lacking(&self, need: &Resource, kept: Option<&Resource>) -> Vec<Dim> {
+    fn lacking(&self, need: &Resource, reserved: &Reserved) -> Vec<Dim> {
         let mut sum = self.with(need);
-        if let Some(kept) = kept {
+        if let Some(kept) = &reserved.of_cluster {
             sum.add(kept);
+        }
+        if let Some(returned) = &reserved.returned {
+            sum.sub(returned);
         }
         sum.exceeded(&self.idle, need).collect()
     }
@@ -70,7 +73,7 @@ impl Plugin for Overcommit {
         request: &Resource,
         reserved: &Reserved,
     ) -> Result<Vote, String> {
-        let lacking = self.lacking(request, reserved.of_cluster.as_ref());
+        let lacking = self.lacking(request, reserved);
         if lacking.is_empty() {
             return Ok(Vote::Permit);
         }

@@ -1,11 +1,12 @@
 //! The allocated, requested and deserved amounts of each queue. Plugins decide how they are divided.
 
 use super::{Reserved, Vote};
+use crate::session::objects::quantity;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
 use crate::session::snapshot::task::Status;
-use evictd_batch_objects::Compat;
+use evictd_batch_objects::{Compat, Difference};
 use std::cmp::Ordering;
 
 /// The most rounds.
@@ -52,6 +53,8 @@ pub(crate) struct Shares {
     pub(crate) ancestors: Vec<Vec<QueueId>>,
     /// Whether the shares of inner queues follow what happens in the session.
     pub(crate) inner_shares_follow: bool,
+    /// Whether a refusal names the queue and the key that limits a job.
+    pub(super) explains: bool,
 }
 
 impl QueueShare {
@@ -115,6 +118,7 @@ impl Shares {
         }
         let mut shares = Self {
             queues: vec![None; snapshot.queues.len()],
+            explains: compat.has(Difference::ConditionSaysWhy),
             ..Self::default()
         };
         for (index, job) in snapshot.live_jobs() {
@@ -277,18 +281,60 @@ impl Shares {
         if !snapshot.queues[queue].open {
             return Err(String::new());
         }
-        for (_, share) in self.path(queue) {
+        for (at, share) in self.path(queue) {
             let mut sum = share.with_job(request);
             if let Some(reserved) = &reserved.of_share {
                 sum.add(reserved);
             }
-            let exceeded: Vec<Dim> = sum.exceeded(&share.real_capability, request).collect();
-            if !exceeded.is_empty() {
-                let text = "queue resource quota insufficient";
-                return Err(objection(snapshot, text, "insufficient", exceeded));
+            if let Some(returned) = &reserved.returned {
+                sum.sub(returned);
             }
+            let exceeded: Vec<Dim> = sum.exceeded(&share.real_capability, request).collect();
+            let Some(first) = exceeded.first().copied() else {
+                continue;
+            };
+            let text = "queue resource quota insufficient";
+            let text = objection(snapshot, text, "insufficient", exceeded);
+            if !self.explains {
+                return Err(text);
+            }
+            let limit = self.limit_message(snapshot, at, first);
+            return Err(format!("{text}; {limit}"));
         }
         Ok(Vote::Permit)
+    }
+
+    /// The key that limits a resource of a queue: its capability, or what other queues are guaranteed.
+    fn limit_message(&self, snapshot: &Snapshot, queue: QueueId, dim: Dim) -> String {
+        let name = snapshot.dims.name(dim);
+        let amount = |amount: f64| format!("{name} {}", quantity(name, amount));
+        let own = &snapshot.queues[queue];
+        let most = self
+            .of(queue)
+            .map_or(0.0, |share| share.real_capability.get(dim));
+        let capability = own.capability.as_ref().map(|all| all.get(dim));
+        if let Some(capability) = capability.filter(|amount| *amount > 0.0 && *amount <= most) {
+            let capability = amount(capability);
+            return format!("spec.capability of queue {} is {capability}", own.name);
+        }
+        let guaranteed = snapshot.live_queues().filter_map(|(id, other)| {
+            let guarantee = other.guarantee.as_ref()?.get(dim);
+            (id != queue && guarantee > 0.0).then_some((guarantee, other))
+        });
+        let largest = guaranteed.max_by(|(one, left), (other, right)| {
+            one.total_cmp(other)
+                .then_with(|| right.name.cmp(&left.name))
+        });
+        let left = amount(most.max(0.0));
+        match largest {
+            Some((guarantee, other)) => format!(
+                "queue {} may have {left}, since spec.guarantee of queue {} keeps {}",
+                own.name,
+                other.name,
+                amount(guarantee)
+            ),
+            None => format!("queue {} may have {left}", own.name),
+        }
     }
 
     /// The largest part of its fair share that a queue holds or was promised. The fair share is `deserved` with plugin

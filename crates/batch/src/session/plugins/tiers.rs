@@ -7,7 +7,7 @@ use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
-use crate::session::snapshot::task::Task;
+use crate::session::snapshot::task::{Status, Task};
 use evictd_batch_objects::Difference;
 use hashbrown::HashMap;
 use std::cmp::Ordering;
@@ -190,11 +190,7 @@ impl<'s> Tiers<'s> {
     /// Whether a job's queue deserves so much more than it holds and was promised that reclaim will make room for the job.
     pub(crate) fn may_reclaim(self, job: JobId, request: &Resource) -> bool {
         let queue = self.snapshot.jobs[job].queue;
-        let fits = |plugin: &dyn Plugin| {
-            let share = plugin.queue_shares()?.of(queue)?;
-            let deserved = plugin.deserved_if_wanted(queue, queue)?;
-            Some(share.with_job(request).within_for(deserved, request))
-        };
+        let fits = |plugin: &dyn Plugin| plugin.may_reclaim(queue, request);
         self.plugins.reclaims && self.share_plugin().and_then(fits).unwrap_or(false)
     }
 
@@ -211,14 +207,10 @@ impl<'s> Tiers<'s> {
     /// Whether a queue's allocation exceeds its deserved share if another queue wanted the whole cluster. True if no plugin
     /// computes shares.
     pub(crate) fn exceeds_share(self, queue: QueueId, wanting: QueueId) -> bool {
-        let Some(plugin) = self.share_plugin() else {
-            return true;
-        };
-        let share = plugin.queue_shares().and_then(|shares| shares.of(queue));
-        let deserved = plugin.deserved_if_wanted(queue, wanting);
-        share
-            .zip(deserved)
-            .is_none_or(|(share, deserved)| share.exceeds(deserved))
+        let plugin = self.share_plugin();
+        plugin
+            .and_then(|plugin| plugin.may_lose(queue, wanting))
+            .unwrap_or(true)
     }
 
     /// The part of the cluster that a queue deserves, if a plugin computes it.
@@ -404,6 +396,44 @@ impl<'s> Tiers<'s> {
         let age = left.created.cmp(&right.created);
         let age = age.then_with(|| left.key.cmp(&right.key));
         !left.is_pipelined() && right.spares(lost.tasks) && age.is_lt()
+    }
+
+    /// The amounts that other jobs of its queue would lose to a job. This may be more than in the end, because the answer
+    /// of plugins depends on earlier evictions.
+    pub(crate) fn yields_to(self, job: JobId) -> Resource {
+        let mut yields = Resource::default();
+        let queue = self.snapshot.jobs[job].queue;
+        for (other, held) in self.snapshot.live_jobs() {
+            let goes = other != job
+                && held.queue == queue
+                && held.allocated_tasks() > 0
+                && self.might_yield(other, job)
+                && self.might_evict_whole(other, job);
+            if goes {
+                yields.add(&held.allocated);
+            }
+        }
+        yields
+    }
+
+    /// Whether a job that cannot spare a pod could be evicted as a whole for another job: the other one has to come first
+    /// even then. Always true for jobs that can spare pods.
+    pub(crate) fn might_evict_whole(self, job_id: JobId, to: JobId) -> bool {
+        let job = &self.snapshot.jobs[job_id];
+        let whole = self.evicts_whole_gangs() && !job.can_spare(job.ready().saturating_sub(1));
+        // The answer is used for all jobs of a queue and a priority, which may be of several namespaces.
+        let by_namespace = self.compares_namespaces();
+        if !whole || !self.plugins.compat.has(Difference::PreemptByJobOrder) || by_namespace {
+            return true;
+        }
+        let Some(task) = self.snapshot.tasks_of(to, Status::Pending).next() else {
+            return true;
+        };
+        let lost = Lost {
+            tasks: job.ready(),
+            amount: job.allocated.clone(),
+        };
+        self.precedes(task, job_id, &lost)
     }
 
     /// Whether namespaces are compared before jobs.

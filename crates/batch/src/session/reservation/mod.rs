@@ -326,6 +326,7 @@ fn reserved_amounts(session: &Session<'_>, job: JobId) -> Reserved {
     Reserved {
         of_cluster: (!session.checks_placement()).then(|| kept.need.clone()),
         of_share: reserved_share(&session.tx.snapshot, kept, job),
+        returned: None,
     }
 }
 
@@ -335,8 +336,24 @@ pub(crate) fn objection(
     job: JobId,
     request: &Resource,
 ) -> Option<(PluginName, String)> {
-    let reserved = reserved_amounts(session, job);
+    let mut reserved = reserved_amounts(session, job);
+    let objection = session.tx.tiers().objection(job, request, &reserved)?;
+    if !may_preempt(session, job) {
+        return Some(objection);
+    }
+    // Whether the evictions really make room is checked by the placement on nodes.
+    reserved.returned = Some(session.tx.tiers().yields_to(job));
     session.tx.tiers().objection(job, request, &reserved)
+}
+
+/// Whether a job may be enqueued because others of its queue may go for it.
+fn may_preempt(session: &Session<'_>, job: JobId) -> bool {
+    let mut tasks = session.tx.snapshot.tasks_of(job, Status::Pending);
+    session.tx.compat.has(Difference::EnqueuePreemptors)
+        && session.conf.actions.contains(&Action::Preempt)
+        && session.checks_placement()
+        && !session.tx.snapshot.jobs[job].has_topology
+        && !tasks.any(|task| session.tx.snapshot.tasks[task].never_preempts)
 }
 
 /// Whether a queue may use one task more beside the reservation.

@@ -79,7 +79,7 @@ pub(crate) struct Job {
     pub(crate) gated: Resource,
     /// Whether nodes are reserved against it in this session.
     pub(crate) excluded: bool,
-    /// Whether it failed before, and nodes are being freed for it or were just freed.
+    /// Whether nodes are being freed for its tasks, or were just freed.
     pub(crate) freed: bool,
     /// Why this session did not enqueue it.
     pub(crate) not_enqueued_because: Option<String>,

@@ -119,11 +119,12 @@ impl Snapshot {
         tasks.filter(move |task| self.tasks[*task].status == status)
     }
 
-    /// Finds the failed jobs for which nodes are being freed.
+    /// Finds the jobs for which nodes are being freed.
     pub(crate) fn note_freed(&mut self, cluster: &Cluster) {
         for at in 0..self.live.len() {
             let job = self.live[at];
-            self.jobs[job].freed = self.jobs[job].failed() && self.is_freed_for(job, cluster);
+            self.jobs[job].freed =
+                self.jobs[job].count(Status::Pending) > 0 && self.is_freed_for(job, cluster);
         }
     }
 

@@ -107,6 +107,11 @@ impl Node {
         request.within(&self.idle, Unnamed::Zero)
     }
 
+    /// Whether the idle amounts suffice for all tasks that wait for room here.
+    pub(crate) fn covers_pipelined(&self) -> bool {
+        self.pipelined.within(&self.idle, Unnamed::Zero)
+    }
+
     /// Whether it fits after the pending evictions.
     pub(crate) fn will_have(&self, request: &Resource) -> bool {
         self.lacks(request).is_none()

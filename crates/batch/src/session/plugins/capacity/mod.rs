@@ -1,6 +1,8 @@
 //! Plugin capacity: each queue names its deserved share itself (S6-150, S6-151), with `enableHierarchy` at every level of
 //! a tree (S6-152 to S6-168).
 
+mod victims;
+
 use super::queue_tree::TreeFault;
 use super::{Plugin, QueueShare, QueueTree, Reserved, Shares, Tiers, Vote};
 use crate::conf;
@@ -8,7 +10,6 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
 use evictd_batch_objects::{Compat, Difference};
-use hashbrown::HashMap;
 use std::cmp::Ordering;
 
 #[derive(Debug, Clone)]
@@ -21,12 +22,6 @@ pub(super) struct Capacity {
     /// How many levels of ancestors are compared in reclaim.
     ancestor_levels: usize,
     compat: Compat,
-}
-
-/// The amounts that victims leave to their queues.
-struct Left<'s> {
-    shares: &'s Shares,
-    allocated: HashMap<QueueId, Resource>,
 }
 
 /// The requested resources, without the number of pods.
@@ -82,6 +77,7 @@ impl Capacity {
     fn open_tree(&mut self, snapshot: &Snapshot, tree: &QueueTree) {
         self.shares.ancestors.clone_from(&tree.ancestors);
         self.shares.inner_shares_follow = self.compat.has(Difference::InnerSharesFollow);
+        self.shares.explains = self.compat.has(Difference::ConditionSaysWhy);
         for queue in &snapshot.queues {
             let share = (!queue.gone).then(|| QueueShare {
                 weight: queue.weight,
@@ -219,21 +215,24 @@ impl Capacity {
     }
 
     /// Whether a queue may reclaim for a request: at least one resource stays within its deserved share, or within that
-    /// of a near ancestor (S6-151, S6-163).
-    fn may_reclaim(&self, queue: QueueId, request: &Resource) -> bool {
+    /// of a near ancestor (S6-151, S6-163). `with` adds the request to what a queue holds.
+    fn deserves_some(
+        &self,
+        queue: QueueId,
+        with: impl Fn(&QueueShare) -> Resource,
+        request: &Resource,
+    ) -> bool {
         let Some(share) = self.shares.of(queue) else {
             return false;
         };
         let deserves = |share: &QueueShare| {
-            let with = share.with(request);
+            let with = with(share);
             asked(request).any(|dim| {
                 let (with, deserved) = (with.get(dim), share.deserved.get(dim));
                 (with >= EPSILON || deserved >= EPSILON) && at_most(with, deserved)
             })
         };
-        share
-            .with(request)
-            .within_for(&share.real_capability, request)
+        with(share).within_for(&share.real_capability, request)
             && (deserves(share)
                 || self
                     .near_ancestors(queue)
@@ -248,116 +247,6 @@ impl Capacity {
                 (1..=most).filter_map(move |level| Some((level, tree.above(queue, level)?)));
             levels.filter(|(_, above)| !tree.is_root(*above))
         })
-    }
-
-    /// The tasks that other queues may lose to a request; `candidates` are in victim order (S6-164).
-    fn victims(
-        &self,
-        snapshot: &Snapshot,
-        reclaimer: TaskId,
-        candidates: impl Iterator<Item = TaskId>,
-    ) -> Vec<TaskId> {
-        let reclaimer = &snapshot.tasks[reclaimer];
-        let (request, to) = (&reclaimer.request, snapshot.jobs[reclaimer.job].queue);
-        let mut left = Left {
-            shares: &self.shares,
-            allocated: HashMap::new(),
-        };
-        let may_go = |candidate: &TaskId| {
-            let task = &snapshot.tasks[*candidate];
-            let from = snapshot.jobs[task.job].queue;
-            // Its room would be of no use to the request.
-            let helps = asked(&task.request).any(|dim| request.get(dim) >= EPSILON);
-            let goes = helps
-                && self.has_place(from)
-                && self.keeps_guarantees(&mut left, from, &task.request)
-                && self.is_above_deserved(&mut left, (from, to), (&task.request, request));
-            if goes {
-                left.take(from, &task.request);
-                for above in self.counted_ancestors(from, to) {
-                    left.take(above, &task.request);
-                }
-            }
-            goes
-        };
-        candidates.filter(may_go).collect()
-    }
-
-    /// Whether a queue keeps its guarantee without a victim. Volcano does not look at the queues above it (S6-166).
-    fn keeps_guarantees(&self, left: &mut Left<'_>, queue: QueueId, victim: &Resource) -> bool {
-        let all = self.compat.has(Difference::AncestorGuarantees);
-        let path: Vec<QueueId> = self.shares.path(queue).map(|(at, _)| at).collect();
-        let is_root = |at: QueueId| self.tree.as_ref().is_some_and(|tree| tree.is_root(at));
-        path.into_iter()
-            .filter(|at| *at == queue || (all && !is_root(*at)))
-            .all(|at| {
-                left.of(at).is_some_and(|(share, allocated)| {
-                    let mut without = allocated.clone();
-                    without.sub(victim);
-                    share.guarantee.within(&without, Unnamed::Zero)
-                })
-            })
-    }
-
-    /// Whether a victim's queue, and the ancestors that differ from those of the reclaimer, hold more than they deserve
-    /// (S6-165).
-    fn is_above_deserved(
-        &self,
-        left: &mut Left<'_>,
-        (from, to): (QueueId, QueueId),
-        (victim, request): (&Resource, &Resource),
-    ) -> bool {
-        let Some((share, allocated)) = left.of(from) else {
-            return false;
-        };
-        if !names_some(&share.deserved, victim) {
-            let wants = self
-                .shares
-                .of(to)
-                .is_some_and(|share| names_some(&share.deserved, request));
-            // Neither of the two queues deserves the resources, so there is nothing to give back.
-            if !wants && self.share_near_ancestor(from, to) {
-                return false;
-            }
-        } else if !exceeds(share, allocated, victim) {
-            return false;
-        }
-        self.checked_ancestors(from, to).all(|(_, above)| {
-            left.of(above).is_some_and(|(share, allocated)| {
-                !names_some(&share.deserved, victim) || exceeds(share, allocated, victim)
-            })
-        })
-    }
-
-    /// The near ancestors of a victim's queue that are not those of the reclaimer at the same level.
-    fn checked_ancestors(
-        &self,
-        from: QueueId,
-        to: QueueId,
-    ) -> impl Iterator<Item = (usize, QueueId)> {
-        self.near_ancestors(from).filter(move |(level, above)| {
-            let tree = self.tree.as_ref();
-            tree.and_then(|tree| tree.above(to, *level)) != Some(*above)
-        })
-    }
-
-    /// The ancestors of a victim's queue that hold less without the victim: Volcano counts it where it compares.
-    fn counted_ancestors(&self, from: QueueId, to: QueueId) -> Vec<QueueId> {
-        match &self.tree {
-            Some(tree) if self.compat.has(Difference::AncestorGuarantees) => {
-                tree.ancestors[from].clone()
-            }
-            _ => {
-                let checked = self.checked_ancestors(from, to);
-                checked.map(|(_, above)| above).collect()
-            }
-        }
-    }
-
-    /// Whether two queues have an ancestor below the root in common within the compared levels.
-    fn share_near_ancestor(&self, one: QueueId, other: QueueId) -> bool {
-        self.near_ancestors(one)
-            .any(|(_, above)| self.near_ancestors(other).any(|(_, at)| at == above))
     }
 }
 
@@ -421,7 +310,9 @@ impl Plugin for Capacity {
     }
 
     fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
-        self.has_place(queue) && snapshot.queues[queue].open && self.may_reclaim(queue, request)
+        self.has_place(queue)
+            && snapshot.queues[queue].open
+            && self.deserves_some(queue, |share| share.with(request), request)
     }
 
     fn queue_shares(&self) -> Option<&Shares> {
@@ -445,6 +336,30 @@ impl Plugin for Capacity {
         self.shares.of(queue).map(|share| &share.deserved)
     }
 
+    fn may_reclaim(&self, queue: QueueId, request: &Resource) -> Option<bool> {
+        let with = |share: &QueueShare| share.with_job(request);
+        Some(self.has_place(queue) && self.deserves_some(queue, with, request))
+    }
+
+    /// As far as it can be known without a node.
+    fn may_lose(&self, queue: QueueId, wanting: QueueId) -> Option<bool> {
+        let (share, wanted) = (self.shares.of(queue)?, self.shares.of(wanting)?);
+        let held = &share.allocated;
+        let borrows = |dim: Dim| {
+            is_rarer(dim)
+                && share.deserved.named(dim).is_none()
+                && wanted.deserved.get(dim) >= EPSILON
+        };
+        let beyond = exceeds(share, held, held, &[]) || asked(held).any(borrows);
+        let above = self.checked_ancestors(queue, wanting).all(|(_, above)| {
+            let above = self.shares.of(above);
+            above.is_none_or(|above| {
+                !names_some(&above.deserved, held) || exceeds(above, &above.allocated, held, &[])
+            })
+        });
+        Some(above && (beyond || !names_some(&share.deserved, held)))
+    }
+
     fn promised_shares(
         &self,
         snapshot: &Snapshot,
@@ -453,21 +368,6 @@ impl Plugin for Capacity {
         let (one, other) = self.compared(one, other);
         let promised = |queue: QueueId| self.shares.promised(queue, &snapshot.total, true);
         Some((promised(one), promised(other)))
-    }
-}
-
-impl Left<'_> {
-    /// A queue's share, and the amount that it holds without the victims so far.
-    fn of(&mut self, queue: QueueId) -> Option<(&QueueShare, &Resource)> {
-        let share = self.shares.of(queue)?;
-        let left = self.allocated.entry(queue);
-        Some((share, left.or_insert_with(|| share.allocated.clone())))
-    }
-
-    fn take(&mut self, queue: QueueId, victim: &Resource) {
-        if let Some(left) = self.allocated.get_mut(&queue) {
-            left.sub(victim);
-        }
     }
 }
 
@@ -499,12 +399,22 @@ fn names_some(deserved: &Resource, request: &Resource) -> bool {
     some.any(|(dim, _)| deserved.get(dim) >= EPSILON)
 }
 
-/// Whether a queue holds more than its share of a requested resource.
-fn exceeds(share: &QueueShare, allocated: &Resource, request: &Resource) -> bool {
-    // Of a rarer resource it is enough that it is named.
-    let named = |dim: Dim| match dim {
-        Dim::CPU | Dim::MEMORY => share.deserved.get(dim) >= EPSILON,
-        _ => share.deserved.named(dim).is_some(),
-    };
-    asked(request).any(|dim| named(dim) && allocated.get(dim) > share.deserved.get(dim))
+/// Whether a queue holds more than its share of a requested resource. If some of them are scarce, only these count.
+fn exceeds(share: &QueueShare, allocated: &Resource, request: &Resource, scarce: &[Dim]) -> bool {
+    asked(request)
+        .filter(|dim| scarce.is_empty() || scarce.contains(dim))
+        .any(|dim| names_dim(&share.deserved, dim) && allocated.get(dim) > share.deserved.get(dim))
+}
+
+/// Whether a deserved share names a resource. Of a rarer resource it may be zero.
+fn names_dim(deserved: &Resource, dim: Dim) -> bool {
+    match dim {
+        Dim::CPU | Dim::MEMORY => deserved.get(dim) >= EPSILON,
+        _ => deserved.named(dim).is_some(),
+    }
+}
+
+/// Whether a resource is neither cpu nor memory.
+const fn is_rarer(dim: Dim) -> bool {
+    !matches!(dim, Dim::CPU | Dim::MEMORY)
 }

@@ -1,0 +1,262 @@
+//! No sequence of sessions goes in circles: random traces with gangs, elastic jobs and all orders of actions.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_batch::conf::Conf;
+use evictd_batch_objects::Compat;
+use evictd_batch_trace::{Report, Seconds, SimulatorOptions, Trace, play};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// How queues share the cluster.
+const SHARES: [&str; 5] = [
+    "{name: proportion}",
+    "{name: capacity}",
+    "{name: capacity, enableHierarchy: true}",
+    "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: 1}}",
+    "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: 2}}",
+];
+
+const ACTIONS: [[&str; 3]; 6] = [
+    ["allocate", "preempt", "reclaim"],
+    ["allocate", "reclaim", "preempt"],
+    ["preempt", "allocate", "reclaim"],
+    ["preempt", "reclaim", "allocate"],
+    ["reclaim", "allocate", "preempt"],
+    ["reclaim", "preempt", "allocate"],
+];
+
+#[derive(Debug, Clone)]
+struct Case {
+    conf: String,
+    trace: Value,
+}
+
+prop_compose! {
+    fn confs()(
+        share in prop::sample::select(&SHARES),
+        actions in prop::sample::select(&ACTIONS),
+        count in 2_usize..=3,
+        enqueue in any::<bool>(),
+        drf in any::<bool>(),
+        overcommit in any::<bool>(),
+    ) -> String {
+        let mut all: Vec<&str> = actions.to_vec();
+        // One of the two that evict may be absent.
+        if count == 2 {
+            let last = all.iter().rposition(|action| *action != "allocate").unwrap();
+            all.remove(last);
+        }
+        if enqueue {
+            all.insert(0, "enqueue");
+        }
+        all.push("backfill");
+        let mut conf = format!("actions: \"{}\"\ntiers:\n- plugins:\n", all.join(", "));
+        conf.push_str("  - name: priority\n  - name: gang\n  - name: conformance\n- plugins:\n");
+        if overcommit {
+            conf.push_str("  - name: overcommit\n");
+        }
+        if drf {
+            conf.push_str("  - {name: drf, enablePreemptable: false}\n");
+        }
+        writeln!(conf, "  - name: predicates\n  - {share}\n  - name: nodeorder").unwrap();
+        conf
+    }
+}
+
+prop_compose! {
+    /// Leaf queues below two parents. Plugins without a hierarchy see them side by side.
+    fn queue(index: usize)(
+        weight in 1_u32..4,
+        parent in prop::sample::select(&["a", "b"]),
+        cpu in prop::option::weighted(0.8, 1_u32..8),
+        memory in prop::option::weighted(0.4, 4_u32..40),
+        guarantee in prop::option::weighted(0.1, 1_u32..3),
+        capability in prop::option::weighted(0.1, 8_u32..16),
+    ) -> Value {
+        let mut queue = json!({"name": format!("q{index}"), "parent": parent, "weight": weight});
+        let mut deserved = json!({});
+        if let Some(cpu) = cpu {
+            deserved["cpu"] = json!(cpu);
+        }
+        if let Some(memory) = memory {
+            deserved["memory"] = json!(format!("{memory}Gi"));
+        }
+        queue["deserved"] = deserved;
+        if let Some(cpu) = guarantee {
+            queue["guarantee"] = json!({"cpu": cpu});
+        }
+        if let Some(cpu) = capability {
+            queue["capability"] = json!({"cpu": cpu});
+        }
+        queue
+    }
+}
+
+prop_compose! {
+    fn job(index: usize)(
+        queue in 0_usize..3,
+        arrival in 0_u32..60,
+        duration in 5_u32..300,
+        pods in 1_u32..6,
+        least in 1_u32..6,
+        cpu in 1_u32..5,
+        memory in 1_u32..8,
+        priority in prop::sample::select(&[0, 0, 0, 10]),
+    ) -> Value {
+        json!({"name": format!("j{index}"), "queue": format!("q{queue}"), "arrival": arrival,
+            "duration": duration, "priority": priority, "tasks": [{"name": "w", "replicas": pods,
+            "minAvailable": least.min(pods), "requests": {"cpu": cpu, "memory": format!("{memory}Gi")}}]})
+    }
+}
+
+prop_compose! {
+    fn cases()(
+        conf in confs(),
+        nodes in 1_u32..4,
+        cores in prop::sample::select(&[4_u32, 8]),
+        queues in (queue(0), queue(1), queue(2)),
+        of_parents in (1_u32..12, 1_u32..12),
+        jobs in (2_usize..7).prop_flat_map(|count| (0..count).map(job).collect::<Vec<_>>()),
+    ) -> Case {
+        let trace = json!({
+            "nodes": [{"name": "node", "count": nodes, "allocatable": {"cpu": cores, "memory": "32Gi"}}],
+            "terminationSeconds": 3,
+            "queues": [
+                {"name": "a", "deserved": {"cpu": of_parents.0}}, {"name": "b", "deserved": {"cpu": of_parents.1}},
+                queues.0, queues.1, queues.2,
+            ],
+            "jobs": jobs,
+        });
+        Case { conf, trace }
+    }
+}
+
+fn played(trace: &Value, conf: &str, compat: Compat) -> Report {
+    let trace: Trace = serde_json::from_value(trace.clone()).unwrap();
+    assert_eq!(trace.mistakes(), []);
+    let options = SimulatorOptions {
+        conf: Conf::read(conf).unwrap(),
+        compat,
+        period: Seconds::from_millis(1000),
+    };
+    play(&trace, &options, &mut |_, _| ())
+}
+
+const fn evictions(report: &Report) -> u64 {
+    report.preempted_pods + report.reclaimed_pods
+}
+
+/// What is wrong with a trace, and the evictions in both forms.
+fn examine(case: &Case) -> (Option<String>, u64, u64) {
+    let ours = played(&case.trace, &case.conf, Compat::EVICTD);
+    let volcano = played(&case.trace, &case.conf, Compat::VOLCANO);
+    let counts = (evictions(&ours), evictions(&volcano));
+    let wrong = if ours.broken_off {
+        Some("it goes in circles".to_owned())
+    } else {
+        let left = ours.unfinished.iter().find(|left| {
+            let elsewhere = volcano.unfinished.iter().any(|other| other.job == left.job);
+            !elsewhere || ends_alone(case, &left.job)
+        });
+        left.map(|left| format!("{} does not end: {}", left.job, left.reason))
+    };
+    (wrong, counts.0, counts.1)
+}
+
+/// Whether a job ends if it is the only one.
+fn ends_alone(case: &Case, job: &str) -> bool {
+    let mut trace = case.trace.clone();
+    let jobs = trace["jobs"].as_array_mut().unwrap();
+    jobs.retain(|other| format!("default/{}", other["name"].as_str().unwrap()) == job);
+    played(&trace, &case.conf, Compat::EVICTD).finished == 1
+}
+
+/// So many traces, `EVICTD_TRACES` or 200, always the same ones.
+#[test]
+fn no_trace_goes_in_circles_and_every_job_that_can_end_does() {
+    let count = std::env::var("EVICTD_TRACES").ok();
+    let count: usize = count.map_or(200, |count| count.parse().unwrap());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let strategy = cases();
+    let (mut ours, mut volcano, mut mistakes) = (0, 0, Vec::new());
+    for number in 0..count {
+        let case = strategy.new_tree(&mut runner).unwrap().current();
+        let (wrong, own, other) = examine(&case);
+        ours += own;
+        volcano += other;
+        if let Some(wrong) = wrong {
+            let Case { conf, trace } = case;
+            mistakes.push(format!(
+                "{number}: {wrong}; {own} evictions, volcano {other}\n{conf}\n{trace}"
+            ));
+        }
+    }
+    assert!(
+        mistakes.is_empty(),
+        "{} of {count}:\n{}",
+        mistakes.len(),
+        mistakes.join("\n")
+    );
+    assert!(ours <= volcano, "{ours} evictions, volcano {volcano}");
+}
+
+/// A gang that holds the whole cluster, more than its queue deserves, and a small job of another queue that is owed room.
+#[test]
+fn a_gang_above_its_queues_share_and_an_owner_do_not_reclaim_from_each_other_for_ever() {
+    let task = |replicas: u32, memory: &str| {
+        json!([{"name": "w", "replicas": replicas, "minAvailable": replicas,
+            "requests": {"cpu": 4, "memory": memory}}])
+    };
+    let trace = json!({
+        "nodes": [{"name": "n", "count": 2, "allocatable": {"cpu": 8, "memory": "64Gi"}}],
+        "queues": [
+            {"name": "q0", "weight": 4, "deserved": {"cpu": 5, "memory": "42Gi"}},
+            {"name": "q2", "weight": 4, "deserved": {"cpu": 5}},
+        ],
+        "jobs": [
+            {"name": "gang", "queue": "q0", "arrival": 0, "duration": 30, "tasks": task(4, "1Gi")},
+            {"name": "owner", "queue": "q2", "arrival": 1, "duration": 3000, "tasks": task(1, "2Gi")},
+        ],
+    });
+    for actions in ACTIONS {
+        for enqueue in ["", "enqueue, "] {
+            let conf = format!(
+                "actions: \"{enqueue}{}\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  \
+                 - name: predicates\n  - name: capacity\n  - name: nodeorder\n",
+                actions.join(", ")
+            );
+            let report = played(&trace, &conf, Compat::EVICTD);
+            assert_eq!(report.finished, 2, "{conf}");
+            assert!(evictions(&report) <= 4, "{conf}: {}", evictions(&report));
+        }
+    }
+}
+
+#[test]
+fn a_job_of_high_priority_starts_at_once_in_a_full_queue() {
+    let low = (0..8).map(|index| {
+        json!({"name": format!("low-{index}"), "arrival": index, "duration": 36000, "priority": 1,
+            "tasks": [{"name": "w", "replicas": 1, "requests": {"cpu": 2, "memory": "1Gi"}}]})
+    });
+    let mut jobs: Vec<Value> = low.collect();
+    jobs.push(
+        json!({"name": "high", "arrival": 100, "duration": 600, "priority": 1000,
+        "tasks": [{"name": "w", "replicas": 2, "requests": {"cpu": 2, "memory": "1Gi"}}]}),
+    );
+    let trace = json!({
+        "nodes": [{"name": "n", "count": 2, "allocatable": {"cpu": 8, "memory": "32Gi"}}], "jobs": jobs,
+    });
+    let conf = "actions: \"enqueue, allocate, preempt, backfill\"\ntiers:\n- plugins:\n  - name: priority\n  \
+                - {name: gang, enablePreemptable: false}\n  - name: conformance\n- plugins:\n  - name: overcommit\n  \
+                - {name: drf, enablePreemptable: false}\n  - name: predicates\n  - name: proportion\n  - name: nodeorder\n";
+    let report = played(&trace, conf, Compat::EVICTD);
+    assert_eq!((report.finished, report.preempted_pods), (9, 2));
+    let volcano = played(&trace, conf, Compat::VOLCANO);
+    // There it waits for the end of the others.
+    assert_eq!(volcano.preempted_pods, 0);
+    assert!(report.queues["default"].finished == 9 && volcano.wait_seconds.max > 30_000.0);
+}
