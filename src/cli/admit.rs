@@ -95,8 +95,8 @@ impl Arguments {
         let pod = document.pod().map_err(Failure::input)?;
         let mut object: Value = document.parse().map_err(Failure::input)?;
         // `kubectl get -o json` with a label selector gives a list, also of one pod.
-        if let Some(item) = object.pointer_mut("/items/0") {
-            object = item.take();
+        while let Some(item) = item(&mut object) {
+            object = item;
         }
         let review = json!({
             "apiVersion": "admission.k8s.io/v1",
@@ -120,6 +120,15 @@ impl Arguments {
             .context("the daemon's answer holds no outcome")?;
         Ok(serde_json::from_str(outcome).context("the daemon's answer is not an outcome")?)
     }
+}
+
+/// The first object of a list.
+fn item(object: &mut Value) -> Option<Value> {
+    let items = match object {
+        Value::Array(_) => object,
+        _ => object.get_mut("items")?,
+    };
+    Some(items.get_mut(0)?.take())
 }
 
 /// The answer in a sentence, then the pods that would be preempted.

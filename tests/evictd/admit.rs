@@ -337,11 +337,11 @@ fn every_mistake_of_the_input_is_reported_at_once() {
         "cpu=lots,memory,=3,pods=-1",
     ]);
     let expected = [
-        "node.yaml: is a Node; a v1 PodList, List or Pod is needed",
-        "pods.yaml:8:69: shop/web: spec.containers[0].resources.requests.memory: ",
-        "pods.yaml:12:56: shop/batch: spec.containers[0].resources.requests.cpu: \"many\": ",
-        "pods.yaml:16:56: shop/elsewhere: spec.containers[0].resources.requests.cpu: \"many\": ",
-        "dns.yaml: is a Pod; a v1 Node is needed",
+        "node.yaml: holds no Pod; it holds 1 Node",
+        "pods.yaml:8:69: Pod shop/web: spec.containers[0].resources.requests.memory: ",
+        "pods.yaml:12:56: Pod shop/batch: spec.containers[0].resources.requests.cpu: \"many\": ",
+        "pods.yaml:16:56: Pod shop/elsewhere: spec.containers[0].resources.requests.cpu: \"many\": ",
+        "dns.yaml: holds no Node; it holds 1 Pod",
         "--conditions: Sunny is not a condition that admission knows: DiskPressure, MemoryPressure, PIDPressure",
         "--insufficient: cpu=lots: ",
         "--insufficient: memory is not of the form RESOURCE=AMOUNT",

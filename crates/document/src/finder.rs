@@ -1,12 +1,10 @@
 //! Finds all mistakes of a document at once: it removes the offending value and parses the rest again.
 
 use crate::{
-    amounts::{Amount, Wrong, amounts_of_pod},
     error::DocumentError,
     mistake::{Mistake, Mistakes, Place, Step},
     yaml,
 };
-use evictd_pod::wire;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -40,16 +38,6 @@ impl Finder {
         });
     }
 
-    /// Adds a mistake under a key of `object`.
-    pub(crate) fn add_key(&mut self, object: &str, key: &str, message: String) {
-        self.push(Mistake {
-            place: None,
-            object: object.to_owned(),
-            key: key.to_owned(),
-            message,
-        });
-    }
-
     /// Adds a mistake in a field of the whole document.
     pub(crate) fn add_field(&mut self, place: Option<Place>, key: String, message: String) {
         self.push(Mistake {
@@ -57,48 +45,6 @@ impl Finder {
             object: String::new(),
             key,
             message,
-        });
-    }
-
-    /// Adds a mistake for every negative amount.
-    pub(crate) fn find_negative(
-        &mut self,
-        object: &str,
-        amounts: &[Amount],
-        place: impl Fn(&[Step]) -> Option<Place>,
-    ) {
-        let negative = |amount: &&Amount| amount.wrong == Wrong::Negative;
-        for amount in amounts.iter().filter(negative) {
-            self.push(Mistake {
-                place: place(&amount.way),
-                object: object.to_owned(),
-                key: amount.key.clone(),
-                message: format!("{} is negative", amount.quantity),
-            });
-        }
-    }
-
-    /// Adds a mistake for every negative amount of the pod in `part`, a slice of the JSON text `whole`.
-    pub(crate) fn find_negative_in_json(
-        &mut self,
-        whole: &str,
-        part: &str,
-        object: &str,
-        pod: &wire::Pod,
-    ) {
-        let amounts = amounts_of_pod(pod);
-        // The usual case: the places of a text are not searched unless one is needed.
-        if amounts.is_empty() {
-            return;
-        }
-        let start = start_of(part, whole);
-        let spans = yaml::spans(part);
-        let object = match &pod.metadata {
-            metadata if metadata.name.is_empty() => object.to_owned(),
-            metadata => format!("{}/{}", metadata.namespace_or_default(), metadata.name),
-        };
-        self.find_negative(&object, &amounts, |way| {
-            Some(spans.first()?.place(way)?.within(start))
         });
     }
 
@@ -121,15 +67,6 @@ impl Finder {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.found.mistakes.is_empty()
-    }
-
-    /// Returns the value, unless mistakes were found.
-    pub(crate) fn finish<T>(self, value: T) -> Result<T, DocumentError> {
-        if self.is_empty() {
-            Ok(value)
-        } else {
-            Err(self.into_error())
-        }
     }
 
     pub(crate) fn into_error(self) -> DocumentError {

@@ -32,7 +32,7 @@
 //! ```
 //!
 //! It reads pods, nodes and leases as `kubectl get -o json` or `-o yaml` prints them
-//! ([`Document::pods`], [`Document::node`]). The first character or the file's name decides between
+//! ([`Document::pods`], [`Document::node_and_lease`]). The first character or the file's name decides between
 //! JSON and YAML.
 //! `cargo run -p evictd-document --example mistakes -- FILE` prints the mistakes of a file.
 
@@ -41,7 +41,6 @@ mod document;
 mod error;
 mod finder;
 mod mistake;
-mod node;
 mod objects;
 mod pods;
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl fmt::Display for Mistake {
 }
 
 /// All mistakes of one document.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 pub struct Mistakes {
     /// The document.
     pub name: String,

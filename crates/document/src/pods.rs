@@ -1,43 +1,101 @@
-//! Reads pods from a `PodList`, a `List`, a kubelet's `/pods`, or a single manifest.
+//! The objects of one node as its kubelet sees them: nothing is defaulted, and several pods may have one name.
 
-use crate::{
-    amounts::amounts_of_pod,
-    document::Document,
-    error::DocumentError,
-    finder::{Finder, name_of},
-    mistake::{Place, Step},
-    yaml,
-};
-use evictd_pod::{
-    Pod,
-    pod::system_priority,
-    wire::{self, TypedPod},
-};
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Value, value::RawValue};
-use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
-};
+use crate::document::Document;
+use crate::error::DocumentError;
+use crate::mistake::Mistake;
+use crate::objects::{InvalidField, Loader, ObjectsError, OtherObject, Receiver, Source};
+use evictd_manifests::Object;
+use evictd_pod::node::Lease;
+use evictd_pod::pod::system_priority;
+use evictd_pod::{Node, Pod, wire};
+use std::collections::{BTreeMap, HashSet};
 
-impl Document {
-    /// Parses the pods of a v1 `PodList` or `List` (`kubectl get pods -o json`, a kubelet's `/pods`), or a single Pod.
-    /// YAML may contain several such documents.
-    ///
-    /// # Errors
-    /// All mistakes that one pass finds, with place, pod and key.
-    pub fn pods(&self) -> Result<Vec<Pod>, DocumentError> {
-        let mut finder = Finder::new(self.name());
-        let pods = if self.is_json() {
-            pods_of_json(&mut finder, self.text())
-        } else {
-            pods_of_yaml(&mut finder, self.text())
-        };
-        find_twins(&mut finder, &pods);
-        finder.finish(without_forged_mirrors(pods))
+#[derive(Debug, Default)]
+struct NodeObjects {
+    pods: Vec<Pod>,
+    nodes: Vec<Node>,
+    leases: Vec<Lease>,
+    /// How many objects there are, by kind.
+    counts: BTreeMap<String, usize>,
+}
+
+impl Receiver for NodeObjects {
+    fn take(&mut self, object: Object) -> Result<(), InvalidField> {
+        self.count(object.kind().as_str());
+        match object {
+            Object::Pod(manifest) => self.pods.push(convert(manifest.pod)),
+            Object::Node(node) => self.nodes.push(*node),
+            _ => {}
+        }
+        Ok(())
     }
 
-    /// Parses the only pod of a manifest or list.
+    fn take_other(&mut self, other: &OtherObject<'_>) -> Option<Result<(), Vec<Mistake>>> {
+        self.count(other.kind());
+        let version = other.api_version();
+        let is_lease = version.is_empty() || version.starts_with("coordination.k8s.io/");
+        let lease = (other.kind() == "Lease" && is_lease).then(|| other.read());
+        Some(lease.map_or(Ok(()), |lease| {
+            self.leases.push(lease?);
+            Ok(())
+        }))
+    }
+}
+
+impl NodeObjects {
+    fn count(&mut self, kind: &str) {
+        *self.counts.entry(kind.to_owned()).or_default() += 1;
+    }
+
+    /// `holds no Pod; it holds 2 Node`
+    fn lack(&self, kind: &str) -> String {
+        let counts = self.counts.iter();
+        let counts: Vec<String> = counts
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        let counts = match counts.as_slice() {
+            [] => "nothing".to_owned(),
+            counts => counts.join(", "),
+        };
+        format!("holds no {kind}; it holds {counts}")
+    }
+}
+
+impl Document {
+    fn node_objects(&self) -> Result<NodeObjects, DocumentError> {
+        let mut objects = NodeObjects::default();
+        let mut loader = Loader::of_kubelet(&mut objects);
+        let name = self.name().to_owned();
+        if self.is_json() {
+            let text = self.text().as_bytes();
+            loader.read(Source { name, text })?;
+        } else {
+            loader.read_document(self)?;
+        }
+        match loader.finish() {
+            Ok(_) => Ok(objects),
+            Err(ObjectsError::Document(error)) => Err(error),
+            Err(ObjectsError::Mistakes(found)) => {
+                let found = found.into_iter().next();
+                Err(DocumentError::Mistakes(found.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// Reads the pods of `kubectl get pods -o json`, of a kubelet's `/pods`, or of manifests, in any form that a [`Loader`] reads.
+    /// Other objects are left out.
+    ///
+    /// # Errors
+    /// All mistakes that one pass finds, with place, pod and key; and if there are only other objects.
+    pub fn pods(&self) -> Result<Vec<Pod>, DocumentError> {
+        let objects = self.node_objects()?;
+        if objects.pods.is_empty() && !objects.counts.is_empty() {
+            return Err(self.wrong(objects.lack("Pod")));
+        }
+        Ok(without_forged_mirrors(objects.pods))
+    }
+
+    /// Reads the only pod of a manifest or list.
     ///
     /// # Errors
     /// As for [`Self::pods`], and unless there is exactly one pod.
@@ -49,34 +107,26 @@ impl Document {
         })?;
         Ok(pod)
     }
-}
 
-const NEEDED: &str = "a v1 PodList, List or Pod is needed";
-
-/// The kind of document.
-enum Shape {
-    List,
-    Pod,
-}
-
-fn shape(kind: Option<&str>, has_items: bool) -> Result<Shape, String> {
-    match kind.unwrap_or_default() {
-        "PodList" | "List" => Ok(Shape::List),
-        "Pod" => Ok(Shape::Pod),
-        // An object with items and without a kind can only be a list.
-        "" if has_items => Ok(Shape::List),
-        "" => Err(format!(
-            "is not a Kubernetes object, because it has no kind; {NEEDED}"
-        )),
-        other => Err(format!("is a {other}; {NEEDED}")),
-    }
-}
-
-/// Converts an item to a pod unless it has another kind. Items of a `PodList` have no kind.
-fn pod_of(kind: &str, item: wire::Pod) -> Result<Pod, String> {
-    match kind {
-        "" | "Pod" => Ok(convert(item)),
-        other => Err(format!("is a {other}, not a Pod")),
+    /// Reads a node, and its lease if that is there, too.
+    ///
+    /// # Errors
+    /// All mistakes that one pass finds, and unless there is exactly one node.
+    pub fn node_and_lease(&self) -> Result<(Node, Option<Lease>), DocumentError> {
+        let mut objects = self.node_objects()?;
+        let node = match objects.nodes.len() {
+            1 => objects.nodes.pop(),
+            _ => None,
+        };
+        let Some(node) = node else {
+            return Err(self.wrong(match objects.nodes.len() {
+                0 => objects.lack("Node"),
+                count => format!("holds {count} nodes; exactly one is needed"),
+            }));
+        };
+        let mut leases = objects.leases.into_iter();
+        let lease = leases.find(|lease| lease.metadata.name == node.metadata.name);
+        Ok((node, lease))
     }
 }
 
@@ -86,18 +136,6 @@ fn convert(mut pod: wire::Pod) -> Pod {
     // The API server resolves other classes; of a file only the two built-in ones are known.
     pod.spec.priority = pod.spec.priority.or_else(|| system_priority(class));
     Pod::from_wire(pod)
-}
-
-/// UIDs are unique. With duplicates statistics could not be assigned to a pod.
-fn find_twins(finder: &mut Finder, pods: &[Pod]) {
-    let mut seen: HashMap<&str, &Pod> = HashMap::with_capacity(pods.len());
-    for pod in pods.iter().filter(|pod| !pod.uid.is_empty()) {
-        if let Some(twin) = seen.insert(&pod.uid, pod) {
-            let (uid, twin) = (&pod.uid, twin.full_name());
-            let message = format!("{uid:?} is also the UID of {twin}; every pod has its own");
-            finder.add_key(&pod.full_name(), "metadata.uid", message);
-        }
-    }
 }
 
 /// A UID that the API server has given to another pod cannot belong to a static pod. A pod that claims such a UID is no
@@ -116,130 +154,4 @@ fn without_forged_mirrors(mut pods: Vec<Pod>) -> Vec<Pod> {
         pods[index].deny_mirror();
     }
     pods
-}
-
-fn item_name(index: usize) -> String {
-    format!("items[{index}]")
-}
-
-/// A list with unparsed items, or another object whose kind decides.
-#[derive(Deserialize)]
-struct Outline<'a> {
-    #[serde(default, borrow)]
-    kind: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-/// The owned form for finding mistakes, which works on values.
-#[derive(Deserialize)]
-struct OwnedOutline {
-    #[serde(default, rename = "kind")]
-    _kind: Option<String>,
-    #[serde(default, rename = "items")]
-    _items: Option<Vec<IgnoredAny>>,
-}
-
-/// Parses one item at a time directly from the text, so that a list of 100 000 pods needs little more memory than its
-/// pods.
-fn pods_of_json(finder: &mut Finder, text: &str) -> Vec<Pod> {
-    if text.trim_ascii_start().starts_with('[') {
-        finder.add("", format!("is a bare array; {NEEDED}"));
-        return Vec::new();
-    }
-    let outline: Outline<'_> = match serde_json::from_str(text) {
-        Ok(outline) => outline,
-        Err(error) => {
-            finder.find_in_json::<OwnedOutline>(text, text, "", &error);
-            return Vec::new();
-        }
-    };
-    match shape(outline.kind.as_deref(), outline.items.is_some()) {
-        Err(message) => {
-            finder.add("", message);
-            Vec::new()
-        }
-        Ok(Shape::Pod) => pod_of_json(finder, text, text, "").into_iter().collect(),
-        Ok(Shape::List) => {
-            let items = outline.items.unwrap_or_default();
-            let mut pods = Vec::with_capacity(items.len());
-            for (index, item) in items.into_iter().enumerate() {
-                pods.extend(pod_of_json(finder, text, item.get(), &item_name(index)));
-            }
-            pods
-        }
-    }
-}
-
-fn pod_of_json(finder: &mut Finder, text: &str, item: &str, name: &str) -> Option<Pod> {
-    let kind = |item| serde_json::from_str::<Outline<'_>>(item).ok()?.kind;
-    let pod = match serde_json::from_str::<TypedPod>(item) {
-        Ok(typed) => {
-            let ([_, kind], pod) = typed.split();
-            finder.find_negative_in_json(text, item, name, &pod);
-            pod_of(&kind, pod)
-        }
-        Err(error) => match kind(item).as_deref() {
-            None | Some("" | "Pod") => {
-                finder.find_in_json::<TypedPod>(text, item, name, &error);
-                return None;
-            }
-            Some(other) => Err(format!("is a {other}, not a Pod")),
-        },
-    };
-    pod.map_err(|message| finder.add(name, message)).ok()
-}
-
-fn pods_of_yaml(finder: &mut Finder, text: &str) -> Vec<Pod> {
-    let documents = match yaml::parse_all(text) {
-        Ok(documents) => documents,
-        Err(error) => {
-            finder.add_yaml(&error);
-            return Vec::new();
-        }
-    };
-    // The text is parsed a second time for places only once a mistake is found.
-    let spans = std::cell::OnceCell::new();
-    let mut pods = Vec::new();
-    for (number, document) in documents.into_iter().enumerate() {
-        let place = |way: &[Step]| {
-            let spans = spans.get_or_init(|| yaml::spans(text));
-            spans.get(number)?.place(way)
-        };
-        let kind = document.get("kind").and_then(Value::as_str);
-        match shape(kind, document.get("items").is_some()) {
-            Err(message) => finder.add("", message),
-            Ok(Shape::Pod) => {
-                let name = name_of(&document).unwrap_or_default();
-                pods.extend(pod_of_value(finder, document, &name, place));
-            }
-            Ok(Shape::List) => {
-                let items = document.get("items").and_then(Value::as_array);
-                for (index, item) in items.into_iter().flatten().enumerate() {
-                    let name = name_of(item).unwrap_or_else(|| item_name(index));
-                    let within = [Step::Key("items".to_owned()), Step::Index(index)];
-                    let place = |way: &[Step]| place(&[&within, way].concat());
-                    pods.extend(pod_of_value(finder, item.clone(), &name, place));
-                }
-            }
-        }
-    }
-    pods
-}
-
-fn pod_of_value(
-    finder: &mut Finder,
-    value: Value,
-    name: &str,
-    place: impl Fn(&[Step]) -> Option<Place>,
-) -> Option<Pod> {
-    let Ok(typed) = TypedPod::deserialize(&value) else {
-        finder.find_in_value::<TypedPod>(value, name, place);
-        return None;
-    };
-    let ([_, kind], pod) = typed.split();
-    finder.find_negative(name, &amounts_of_pod(&pod), place);
-    pod_of(&kind, pod)
-        .map_err(|message| finder.add(name, message))
-        .ok()
 }

@@ -61,6 +61,17 @@ impl PodSource {
         }
     }
 
+    /// Its text, if it has one.
+    pub(crate) fn text(&self) -> Option<Source<&[u8]>> {
+        match self {
+            Self::Manifest(document) => Some(Source {
+                name: document.name().to_owned(),
+                text: document.text().as_bytes(),
+            }),
+            Self::Pending(_) => None,
+        }
+    }
+
     /// The pod with the defaults of the API server, some of which come from objects of the cluster.
     pub(crate) fn pod(self, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
         match (self, loaded.preemptor.take()) {

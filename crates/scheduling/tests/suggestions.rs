@@ -120,6 +120,10 @@ impl Scene {
                     None => spec["tolerations"] = json!([toleration]),
                 }
             }
+            Suggestion::Recover(taint) => {
+                let taints = node["spec"]["taints"].as_array_mut().unwrap();
+                taints.retain(|known| known["key"] != taint.key);
+            }
             Suggestion::AddLabel { key, value } => node["metadata"]["labels"][key] = json!(value),
             Suggestion::RemoveLabel(key) => {
                 let labels = node["metadata"]["labels"].as_object_mut();

@@ -12,6 +12,8 @@ pub enum Suggestion {
     Uncordon,
     /// Add a toleration of this taint to the pod.
     AddToleration(Taint),
+    /// The node recovers from the state that sets this taint.
+    Recover(Taint),
     /// Add this label to the node.
     AddLabel {
         /// The key.
@@ -92,6 +94,7 @@ impl Suggestion {
                 effect: taint.effect.clone(),
                 ..Toleration::default()
             }),
+            Self::Recover(taint) => node.spec.taints.retain(|known| known != taint),
             Self::AddLabel { key, value } => {
                 node.metadata.labels.insert(key.clone(), value.clone());
             }
@@ -136,6 +139,7 @@ impl fmt::Display for Suggestion {
                 } = taint;
                 write!(f, "a toleration of {key}{equals}{value}:{effect}")
             }
+            Self::Recover(taint) => write!(f, "the node recovered from {}", taint.key),
             Self::AddLabel { key, value } => write!(f, "the label {key}={value} on the node"),
             Self::RemoveLabel(key) => write!(f, "no label {key} on the node"),
             Self::RemoveNodeSelector(key) => write!(f, "no {key} in the pod's nodeSelector"),

@@ -109,7 +109,8 @@ fn pods(file: &Path) -> Result<Vec<Pod>, DocumentError> {
 }
 
 fn node(file: &Path) -> Result<Node, DocumentError> {
-    Document::read(file, SMALL)?.node()
+    let (node, _) = Document::read(file, SMALL)?.node_and_lease()?;
+    Ok(node)
 }
 
 /// Every entry of a list option except blank ones; `None` if the option is not given.

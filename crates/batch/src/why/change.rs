@@ -317,6 +317,9 @@ impl fmt::Display for Change {
                     write!(f, "node {node} gets the label {key}={value}")
                 }
                 Suggestion::RemoveLabel(key) => write!(f, "node {node} loses the label {key}"),
+                Suggestion::Recover(taint) => {
+                    write!(f, "node {node} recovers from {}", taint.key)
+                }
                 Suggestion::AddToleration(_) | Suggestion::Spread { .. } => {
                     write!(f, "its pods have {suggestion} (node {node})")
                 }

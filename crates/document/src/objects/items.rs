@@ -2,6 +2,7 @@
 
 use super::scan::{Scanner, Stop};
 use crate::mistake::{Mistake, Place, Step};
+use crate::yaml;
 use serde_json::Value;
 use std::fmt::Write;
 use std::io::{self, Read};
@@ -38,6 +39,10 @@ pub(super) trait Sink {
     fn take(&mut self, found: Found<'_>);
     /// Receives a mistake.
     fn refuse(&mut self, mistake: Mistake);
+    /// The kind of an object in a list where neither has a kind.
+    fn kind_in_lists(&self) -> Option<&'static str> {
+        None
+    }
     /// Whether there are so many mistakes that reading should stop.
     fn has_enough(&self) -> bool;
 }
@@ -128,6 +133,11 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
                     let items = kind.as_deref().map_or(Items::Unknown, items_of);
                     undecided.extend(self.items(items)?);
                 }
+                // An empty list of a server written in Go.
+                (Key::Items, b'n') if kind.as_deref().is_none_or(is_a_list) => {
+                    is_list = true;
+                    self.scanner.skip_value()?;
+                }
                 (_, b'[') if kind.is_none() && self.path.is_empty() && exported.is_some() => {
                     is_list = true;
                     self.scanner.forget();
@@ -206,14 +216,16 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         waiting: &mut Vec<Waiting>,
     ) {
         let scanner = &*self.scanner;
-        let place = |_: &[Step]| Some(scanner.kept_place());
-        let kind = match (kind.filter(|kind| !kind.is_empty()), inherited) {
-            (Some(kind), _) | (None, Items::Of(kind)) => kind,
-            (None, Items::Any) => {
+        let place = |way: &[Step]| Some(place_in(scanner.kept(), scanner.kept_place(), way));
+        let in_lists = self.sink.kind_in_lists().filter(|_| !self.path.is_empty());
+        let kind = match (kind.filter(|kind| !kind.is_empty()), inherited, in_lists) {
+            (Some(kind), ..) | (None, Items::Of(kind), _) => kind,
+            (None, Items::Any, Some(kind)) => kind,
+            (None, Items::Any, None) => {
                 let place = place(&[]);
                 return self.refuse(place, NO_KIND);
             }
-            (None, Items::Unknown) => {
+            (None, Items::Unknown, _) => {
                 return waiting.push(Waiting {
                     text: scanner.kept().to_vec(),
                     place: place(&[]),
@@ -234,12 +246,16 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
     /// Settles the waiting objects at the end of their list.
     fn settle(&mut self, waiting: Vec<Waiting>, kind: Option<&str>) {
         for Waiting { text, place, path } in waiting {
-            match kind.map_or(Items::Any, items_of) {
+            let items = match (kind.map_or(Items::Any, items_of), self.sink.kind_in_lists()) {
+                (Items::Any, Some(kind)) => Items::Of(kind),
+                (items, _) => items,
+            };
+            match items {
                 Items::Of(kind) => self.sink.take(Found {
                     kind,
                     api_version: "",
                     text: &text,
-                    place: &|_| place,
+                    place: &|way| Some(place_in(&text, place?, way)),
                     path: &path,
                     value: None,
                 }),
@@ -301,6 +317,17 @@ pub(super) fn items_of(kind: &str) -> Items<'_> {
         "" => Items::Any,
         item => Items::Of(item),
     }
+}
+
+/// The place of a value in the JSON of an object that begins at `start`; `start` if the object is not readable.
+fn place_in(text: &[u8], start: Place, way: &[Step]) -> Place {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let inside = if way.is_empty() {
+        None
+    } else {
+        yaml::spans(text).first().and_then(|span| span.place(way))
+    };
+    inside.map_or(start, |inside| inside.within(start))
 }
 
 fn position(path: &[usize]) -> String {

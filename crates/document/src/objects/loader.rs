@@ -138,6 +138,8 @@ pub struct Loader<'r, R> {
     workloads: Workloads,
     /// Whether pods and nodes are remembered for workloads that are expanded later.
     remembers: bool,
+    /// Whether objects are taken as a kubelet sees them: without defaults, and with names that repeat or are missing.
+    as_kubelet: bool,
     /// Every unique id.
     ids: HashSet<Box<str>>,
     held: Vec<Held>,
@@ -160,12 +162,21 @@ impl<'r, R: Receiver> Loader<'r, R> {
         Self::new(receiver, cluster, Workloads::BecomeOnePod, false)
     }
 
+    /// Reads the objects of a node as its kubelet sees them: nothing is defaulted, and several pods may have one name.
+    pub fn of_kubelet(receiver: &'r mut R) -> Self {
+        Self {
+            as_kubelet: true,
+            ..Self::new(receiver, Loaded::default(), Workloads::Stay, false)
+        }
+    }
+
     fn new(receiver: &'r mut R, loaded: Loaded, workloads: Workloads, remembers: bool) -> Self {
         Self {
             receiver,
             loaded,
             workloads,
             remembers,
+            as_kubelet: false,
             ids: HashSet::new(),
             held: Vec::new(),
             files: Vec::new(),
@@ -177,11 +188,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
     /// # Errors
     /// If it cannot be read, is empty, or is too large.
     pub fn read<T: Read>(&mut self, Source { name, text }: Source<T>) -> Result<(), DocumentError> {
-        self.files.push(Mistakes {
-            name: name.clone(),
-            mistakes: Vec::new(),
-            more: false,
-        });
+        self.begin(&name);
         let read_error = |source| DocumentError::Read {
             name: name.clone(),
             source,
@@ -202,12 +209,28 @@ impl<'r, R: Receiver> Loader<'r, R> {
         }
     }
 
+    fn begin(&mut self, name: &str) {
+        self.files.push(Mistakes {
+            name: name.to_owned(),
+            ..Mistakes::default()
+        });
+    }
+
+    /// Reads YAML that is in memory already.
+    pub(crate) fn read_document(&mut self, document: &Document) -> Result<(), DocumentError> {
+        self.begin(document.name());
+        self.read_values(document)
+    }
+
     fn read_yaml(&mut self, name: &str, text: Vec<u8>) -> Result<(), DocumentError> {
         if u64::try_from(text.len()).unwrap_or(u64::MAX) > LARGEST_YAML {
             let (name, limit) = (name.to_owned(), LARGEST_YAML);
             return Err(DocumentError::TooLarge { name, limit });
         }
-        let document = Document::from_bytes(name, text)?;
+        self.read_values(&Document::from_bytes(name, text)?)
+    }
+
+    fn read_values(&mut self, document: &Document) -> Result<(), DocumentError> {
         match document.values() {
             Ok(values) => {
                 let spans = yaml::spans(document.text());
@@ -269,6 +292,9 @@ impl<'r, R: Receiver> Loader<'r, R> {
 
     /// Completes an object and passes it on.
     fn complete(&mut self, object: Object) -> Result<(), InvalidField> {
+        if self.as_kubelet {
+            return self.receiver.take(object);
+        }
         let title = object.to_string();
         let completed = self.loaded.admission.complete(object);
         let Completed { objects, notes } = completed.map_err(|refusal| InvalidField {
@@ -333,16 +359,13 @@ impl<'r, R: Receiver> Loader<'r, R> {
             }
         };
         let metadata = object.metadata();
-        if metadata.name.is_empty() {
+        if metadata.name.is_empty() && !self.as_kubelet {
             let title = format!("{} {}", found.kind, found.position());
             self.wrong(found, title, "metadata.name", "is missing");
             return None;
         }
-        if !self
-            .loaded
-            .names
-            .insert((kind, metadata.full_name().into()))
-        {
+        let name = || metadata.full_name().into_boxed_str();
+        if !self.as_kubelet && !self.loaded.names.insert((kind, name())) {
             let assumption = "of objects with the same name only the first is used";
             self.loaded
                 .assumptions
@@ -483,7 +506,8 @@ impl<R: Receiver> Sink for Loader<'_, R> {
         match object {
             // It is completed from objects that may follow.
             Object::Pod(pod)
-                if self.workloads != Workloads::Stay || pod.pod.metadata.uid.is_empty() =>
+                if self.workloads != Workloads::Stay
+                    || (pod.pod.metadata.uid.is_empty() && !self.as_kubelet) =>
             {
                 let title = format!("Pod {}", pod.pod.metadata.full_name());
                 self.hold(&found, title, Content::Pod(pod));
@@ -499,6 +523,10 @@ impl<R: Receiver> Sink for Loader<'_, R> {
 
     fn refuse(&mut self, mistake: Mistake) {
         self.refuse_in(self.files.len().saturating_sub(1), mistake);
+    }
+
+    fn kind_in_lists(&self) -> Option<&'static str> {
+        self.as_kubelet.then_some("Pod")
     }
 
     fn has_enough(&self) -> bool {

@@ -40,6 +40,28 @@ pub enum ObjectsError {
     Mistakes(Vec<Mistakes>),
 }
 
+impl ObjectsError {
+    /// With the mistakes of further sources, so that one attempt finds all of them. Only what they say themselves is checked,
+    /// because admission depends on the objects that could not be read.
+    #[must_use]
+    pub fn with_those_of<R: Read>(self, sources: impl IntoIterator<Item = Source<R>>) -> Self {
+        let Self::Mistakes(mut mistakes) = self else {
+            return self;
+        };
+        let mut objects: Vec<evictd_manifests::Object> = Vec::new();
+        let mut loader = Loader::of_kubelet(&mut objects);
+        for source in sources {
+            if let Err(error) = loader.read(source) {
+                return Self::Document(error);
+            }
+        }
+        if let Err(Self::Mistakes(more)) = loader.finish() {
+            mistakes.extend(more);
+        }
+        Self::Mistakes(mistakes)
+    }
+}
+
 fn texts(mistakes: &[Mistakes]) -> String {
     let texts: Vec<String> = mistakes.iter().map(Mistakes::to_string).collect();
     texts.join("\n")

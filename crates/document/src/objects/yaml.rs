@@ -45,18 +45,23 @@ impl<S: Sink> Walk<'_, S> {
             return self.refuse("is no object; a Kubernetes object or a list of them is needed");
         }
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
-        if is_a_list(&kind)
-            && let Some(Value::Array(items)) = value.get_mut("items").map(Value::take)
-        {
-            return self.items(items, items_of(&kind), Some("items"));
+        if is_a_list(&kind) {
+            match value.get_mut("items").map(Value::take) {
+                Some(Value::Array(items)) => {
+                    return self.items(items, items_of(&kind), Some("items"));
+                }
+                Some(Value::Null) => return,
+                _ => {}
+            }
         }
         if kind.is_empty() && self.path.is_empty() && self.exports(&mut value) {
             return;
         }
-        let kind = match (kind.as_str(), inherited) {
-            ("", Items::Of(kind)) => kind,
-            ("", _) => return self.refuse(NO_KIND),
-            (kind, _) => kind,
+        let in_lists = self.sink.kind_in_lists().filter(|_| !self.path.is_empty());
+        let kind = match (kind.as_str(), inherited, in_lists) {
+            ("", Items::Of(kind), _) | ("", _, Some(kind)) => kind,
+            ("", ..) => return self.refuse(NO_KIND),
+            (kind, ..) => kind,
         };
         let api_version = value["apiVersion"].as_str().unwrap_or_default();
         // A value that came from YAML can be written as JSON, into memory.

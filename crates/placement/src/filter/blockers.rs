@@ -1,4 +1,6 @@
-//! The objects that keep a pod from every node, by name: claims, their classes and volumes, devices and their holders.
+//! What keeps a pod from every node, by name: claims, their classes and volumes, devices and their holders, and wishes that no node meets.
+
+mod unmet;
 
 use super::claims;
 use crate::cluster::Cluster;
@@ -15,7 +17,7 @@ const NAMED: usize = 8;
 
 /// One line for each object.
 pub(crate) fn of(cluster: &Cluster, pod: &Pod) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = unmet::of(cluster, pod);
     for (_, claim) in claims::known(cluster, cluster.template(pod)) {
         if claim.state == ClaimState::Unbound {
             of_claim(cluster, claim, &mut lines);

@@ -42,7 +42,13 @@ impl Input {
             return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
         }
         let source = pod_source(&self.pod)?;
-        let mut loaded = self.load(&source.key(), scores, in_files)?;
+        let loaded = self.load(&source.key(), scores, in_files)?;
+        let mut loaded = loaded.map_err(|error| {
+            failure(match error {
+                DumpError::Objects(error) => DumpError::Objects(error.with_those_of(source.text())),
+                error => error,
+            })
+        })?;
         let pod = source.pod(&mut loaded).map_err(Failure::input)?;
         Ok((loaded, pod))
     }
@@ -52,19 +58,22 @@ impl Input {
         preemptor: &PodKey,
         scores: bool,
         in_files: Nominations,
-    ) -> Result<Loaded, Failure> {
+    ) -> Result<Result<Loaded, DumpError>, Failure> {
         let Some(context) = &self.context else {
             let sources = self.cluster.iter().map(|path| open(path));
             let sources: Vec<_> = sources.collect::<Result<_, _>>().map_err(Failure::input)?;
-            return dump::load(sources, Some(preemptor), in_files).map_err(failure);
+            return Ok(dump::load(sources, Some(preemptor), in_files));
         };
         let (source, omissions) = live(context, scores)?;
         let loaded = dump::load([source], Some(preemptor), Nominations::All);
-        let mut loaded = loaded.map_err(failure)?;
+        let mut loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => return Ok(Err(error)),
+        };
         for omission in omissions.take() {
             loaded.objects.assumptions.note(omission);
         }
-        Ok(loaded)
+        Ok(Ok(loaded))
     }
 }
 

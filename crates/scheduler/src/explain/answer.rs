@@ -4,7 +4,8 @@ use super::replicas;
 use crate::attempt::{Case, Gang, Status};
 use evictd_placement::NodeId;
 use evictd_pod::resources::{CPU, MEMORY, quantity};
-use evictd_preemption::PlanError;
+use evictd_pod::wire;
+use evictd_preemption::{Compat, PlanError, breaking, budgets_of};
 use evictd_scheduling::{
     Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict,
     suggestions, waking_events,
@@ -28,6 +29,10 @@ pub(crate) struct Answer {
     pub(super) scored: Option<bool>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) scores: BTreeMap<String, Scored>,
+    /// The amounts behind the scores of each node, with the pod: of those allocatable. A container that requests nothing counts with
+    /// 100m cpu and 200Mi memory. They are no part of the scores, whose keys are kube-scheduler's.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) amounts: BTreeMap<String, BTreeMap<&'static str, String>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) top: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -75,9 +80,6 @@ pub(crate) struct Answer {
 #[derive(Debug, Serialize)]
 pub(super) struct Scored {
     pub(super) total: i64,
-    /// The amounts behind the scores, with the pod: of those allocatable. A container that requests nothing counts with
-    /// 100m cpu and 200Mi memory.
-    pub(super) amounts: BTreeMap<&'static str, String>,
     /// By plugin: the raw, the normalized (0 to 100) and the weighted score.
     pub(super) plugins: BTreeMap<String, [i64; 3]>,
 }
@@ -97,6 +99,15 @@ pub(super) struct Failure {
     pub(super) nominated: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) victims: Vec<String>,
+    /// The budgets that the preemption violates.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) violated_budgets: BTreeSet<String>,
+    /// The claim whose devices are given back first, because the pod cannot use them where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deallocates: Option<String>,
+    /// The nodes that the pod fits on after that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) feasible_then: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
 }
@@ -146,6 +157,7 @@ impl Answer {
             if gang.is_some() {
                 failure.preempts_with_gang();
             }
+            failure.feasible_then = feasible_after_deallocation(case, &failure);
             answer.failure = Some(failure);
             answer.suggestions = suggestions_for(case, &filtered);
             answer.gang = gang;
@@ -190,11 +202,11 @@ impl Answer {
             });
             let node_scores = Scored {
                 total: *total,
-                amounts: amounts(case, *id),
                 plugins: plugins.collect(),
             };
             // Negative, so that the highest total comes first and equal ones are sorted by name.
             order.push((-total, name.clone()));
+            self.amounts.insert(name.clone(), amounts(case, *id));
             self.scores.insert(name, node_scores);
         }
         order.sort();
@@ -249,6 +261,36 @@ fn obstacles(case: &Case, filtered: &Filtered) -> BTreeMap<String, String> {
     nearest.collect()
 }
 
+/// The budgets that the eviction of these pods of a node violates.
+fn violated_budgets(case: &Case, node: NodeId, victims: &[u32]) -> BTreeSet<String> {
+    let (cluster, budgets) = (&case.cluster, &case.budgets);
+    let pods = &cluster.node(node).pods;
+    let victims = || victims.iter().map(|index| &pods[*index as usize]);
+    let breaks = breaking(cluster, budgets, victims());
+    let breaking = victims().zip(breaks).filter(|(_, breaks)| *breaks);
+    let names = breaking.flat_map(|(pod, _)| budgets_of(cluster, budgets, pod, Compat::V1_36));
+    names.map(str::to_owned).collect()
+}
+
+/// The nodes that the pod fits on when the devices of the claim have been given back. The cluster is restored.
+fn feasible_after_deallocation(case: &mut Case, failure: &Failure) -> Vec<String> {
+    let claim = failure.deallocates.as_deref();
+    let Some((namespace, name)) = claim.and_then(|claim| claim.split_once('/')) else {
+        return Vec::new();
+    };
+    let Some(before) = case.cluster.devices().claim(namespace, name).cloned() else {
+        return Vec::new();
+    };
+    let mut free = before.clone();
+    free.status = wire::ResourceClaimState::default();
+    case.cluster.devices_mut().put_claim(free);
+    let feasible = case.filter().feasible.into_iter();
+    let names = feasible.map(|id| case.cluster.node_name(id).to_owned());
+    let names = sorted(names);
+    case.cluster.devices_mut().put_claim(before);
+    names
+}
+
 fn suggestions_for(case: &mut Case, filtered: &Filtered) -> IndexMap<String, Vec<Vec<String>>> {
     let Case {
         cluster,
@@ -289,6 +331,13 @@ impl Failure {
             preempts: chosen.is_some(),
             nominated: chosen.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),
             victims: victims.unwrap_or_default(),
+            violated_budgets: chosen.map_or_else(BTreeSet::new, |(plan, choice)| {
+                violated_budgets(case, choice.node, plan.victims(choice))
+            }),
+            deallocates: failure
+                .deallocates
+                .map(|claim| format!("{}/{}", claim.namespace, claim.name)),
+            feasible_then: Vec::new(),
             fit_error: failure.fit_error,
             unschedulable_plugins: failure.plugins,
             pre_filter_message: before.map(|(_, reason)| reason.to_owned()),

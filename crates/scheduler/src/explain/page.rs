@@ -1,6 +1,6 @@
 //! The result of an attempt as a page: the chosen node, the scores, and the reasons against the other nodes.
 
-use super::answer::{Answer, Scored};
+use super::answer::{Answer, Failure, Scored};
 use super::replicas::MOST;
 use evictd_command::{Colour, Column, Table, View};
 use indexmap::IndexMap;
@@ -94,11 +94,15 @@ fn headline(answer: &Answer) -> (Colour, String) {
             Some(node) => (
                 Colour::Warning,
                 format!(
-                    "{pod} fits on no node as it is; {node} would be freed for it by preempting {}.",
-                    failure.victims.join(", ")
+                    "{pod} fits on no node as it is; {node} would be freed for it by preempting {}{}.",
+                    failure.victims.join(", "),
+                    in_spite_of(failure)
                 ),
             ),
-            None => (Colour::Bad, format!("{pod} fits on no node.")),
+            None => (
+                Colour::Bad,
+                format!("{pod} fits on no node{}.", outlook(failure)),
+            ),
         };
     }
     let chosen = answer.chosen.as_deref().unwrap_or_default();
@@ -111,6 +115,41 @@ fn headline(answer: &Answer) -> (Colour, String) {
         Colour::Good,
         format!("{pod} would be assigned to {chosen}: {how}."),
     )
+}
+
+/// The budgets that the preemption violates.
+fn in_spite_of(failure: &Failure) -> String {
+    if failure.violated_budgets.is_empty() {
+        return String::new();
+    }
+    let budgets: Vec<&str> = failure
+        .violated_budgets
+        .iter()
+        .map(String::as_str)
+        .collect();
+    format!(" against PodDisruptionBudget {}", budgets.join(", "))
+}
+
+/// What happens after the devices of a claim were given back.
+fn outlook(failure: &Failure) -> String {
+    let Some(claim) = &failure.deallocates else {
+        return String::new();
+    };
+    let then = match failure.feasible_then.as_slice() {
+        [] => "which does not suffice".to_owned(),
+        nodes => format!("then it fits on {}", some(nodes)),
+    };
+    format!(" now; the devices of claim {claim} are given back, {then}")
+}
+
+/// The first names.
+fn some(names: &[String]) -> String {
+    let named = names.iter().take(SHOWN);
+    let named: Vec<&str> = named.map(String::as_str).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
 }
 
 /// The weighted scores of the chosen and the next best node by plugin, and the totals of the best nodes.
@@ -146,8 +185,8 @@ fn scores(answer: &Answer, view: View) -> String {
         more => format!(" and {more} more"),
     };
     let list = view.hanging("The best nodes: ", &format!("{}{more}", named.join(", ")));
-    let amounts = best.first().map_or(String::new(), |(name, scored)| {
-        let amounts = scored.amounts.iter();
+    let amounts = best.first().map_or(String::new(), |(name, _)| {
+        let amounts = answer.amounts.get(*name).into_iter().flatten();
         let amounts: Vec<String> = amounts.map(|(name, of)| format!("{name} {of}")).collect();
         format!(
             "on {name} with the pod {}; a container that requests nothing counts with 100m cpu and 200Mi memory",

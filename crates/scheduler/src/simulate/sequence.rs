@@ -54,7 +54,8 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
         1 => "1 pod was scheduled".to_owned(),
         placed => format!("{placed} pods were scheduled"),
     };
-    let head = format!("{head}{at_a_cost}, {left} are unschedulable{gated}");
+    let are = if left == 1 { "is" } else { "are" };
+    let head = format!("{head}{at_a_cost}, {left} {are} unschedulable{gated}");
     let mut parts = vec![view.paint(colour, &view.sentence(&format!("{head}.")))];
     if placed > 0 {
         parts.push(nodes(outcome, view));

@@ -82,7 +82,10 @@ impl WhatIf {
         for source in clusters {
             loader.read(source).map_err(ObjectsError::from)?;
         }
-        let mut known = loader.finish()?;
+        let mut known = match loader.finish() {
+            Ok(known) => known,
+            Err(error) => return Err(error.with_those_of(manifests).into()),
+        };
         let names = names.join(", ");
         let asked = without.iter().map(|node| ("--without", node));
         let asked = asked.chain(new_nodes.map(|new| ("--like", &new.like)));

@@ -57,7 +57,7 @@ fn the_amounts_behind_the_scores_are_shown() {
     // It requests no memory, which counts as 200Mi.
     let result = answer(&explain(&nodes, &pod("1"), &["-o", "json"]));
     let amounts = json!({ "cpu": "1 of 4", "memory": "200Mi of 8Gi" });
-    assert_eq!(result["scores"]["two"]["amounts"], amounts, "{result}");
+    assert_eq!(result["amounts"]["two"], amounts, "{result}");
     let output = explain(&nodes, &pod("1"), &[]);
     let page = String::from_utf8(output.stdout).unwrap();
     assert!(page.contains("Amounts behind the scores:"), "{page}");

@@ -29,6 +29,7 @@ mod live_words;
 mod one_model;
 mod oracle;
 mod preemptor;
+mod questions;
 mod schedule_oracle;
 mod server;
 mod shown;

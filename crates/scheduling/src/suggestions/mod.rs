@@ -289,8 +289,9 @@ fn removable_pods(
         if trial.fits().is_ok() {
             break;
         }
-        // A controller would create another one at once.
-        if cluster.template(&trial.pods()[index]).owner.is_some() {
+        let pod = &trial.pods()[index];
+        // A controller would create another one at once, and one that terminates is awaited.
+        if pod.terminating || cluster.template(pod).owner.is_some() {
             continue;
         }
         trial.remove(index);

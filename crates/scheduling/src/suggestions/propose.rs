@@ -19,14 +19,18 @@ pub(super) fn proposals(
         "NodeUnschedulable" => vec![Suggestion::Uncordon],
         "TaintToleration" => taint(node, wire).into_iter().collect(),
         "NodeAffinity" => node_affinity(node, &wire.spec).into_iter().collect(),
-        "NodeResourcesFit" => reasons
-            .iter()
-            .filter_map(|reason| add_capacity(cluster, id, pod, reason))
-            .take(1)
-            .collect(),
+        "NodeResourcesFit" => {
+            let reasons = reasons.iter();
+            let mut capacity = reasons.filter_map(|reason| add_capacity(cluster, id, pod, reason));
+            let ending = ending_here(cluster, id);
+            ending.into_iter().chain(capacity.next()).collect()
+        }
+        "NodePorts" | "NodeVolumeLimits" | "VolumeRestrictions" => ending_here(cluster, id),
         "PodTopologySpread" => {
             let labels = absent_topologies(cluster, id, pod);
-            labels.into_iter().chain(spread(&wire.spec)).collect()
+            let ending = ending_here(cluster, id);
+            let changes = labels.into_iter().chain(ending);
+            changes.chain(spread(&wire.spec)).collect()
         }
         "InterPodAffinity" => {
             let labels = absent_topologies(cluster, id, pod);
@@ -82,12 +86,41 @@ fn ending(cluster: &Cluster, pod: &Pod) -> Vec<Suggestion> {
         .collect()
 }
 
+/// The end of one of the node's pods that terminate, then of all of them.
+fn ending_here(cluster: &Cluster, id: NodeId) -> Vec<Suggestion> {
+    let pods = cluster.node(id).pods.iter();
+    let ending = pods.filter(|pod| pod.terminating).take(ENDING);
+    let names: Vec<String> = ending.map(|pod| cluster.full_name(pod)).collect();
+    let each = names.iter().map(|name| vec![name.clone()]);
+    let all = (names.len() > 1).then(|| names.clone());
+    let sets = each.chain(all);
+    sets.map(Suggestion::AwaitPods).collect()
+}
+
+/// Whether the state of a node sets this taint, which is gone when the node has recovered.
+fn is_of_state(taint: &wire::Taint) -> bool {
+    const STATES: [&str; 6] = [
+        "not-ready",
+        "unreachable",
+        "memory-pressure",
+        "disk-pressure",
+        "pid-pressure",
+        "network-unavailable",
+    ];
+    let state = taint.key.strip_prefix("node.kubernetes.io/");
+    state.is_some_and(|state| STATES.contains(&state))
+}
+
 fn taint(node: &Node, pod: &wire::Pod) -> Option<Suggestion> {
     let mut taints = node.spec.taints.iter();
     let forbids = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
     let taint = taints
         .find(|taint| forbids(&taint.effect) && !taint.is_tolerated(&pod.spec.tolerations))?;
-    Some(Suggestion::AddToleration(taint.clone()))
+    Some(if is_of_state(taint) {
+        Suggestion::Recover(taint.clone())
+    } else {
+        Suggestion::AddToleration(taint.clone())
+    })
 }
 
 /// Whether a label describes the node, so that changing it would be wrong, as `kubernetes.io/arch`.
@@ -95,6 +128,17 @@ fn describes(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let within = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
     within("kubernetes.io") || within("k8s.io")
+}
+
+/// Whether a label is a fact about the node, which nobody should add by hand.
+fn is_fact(key: &str) -> bool {
+    let facts = [
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "kubernetes.io/hostname",
+        "node.kubernetes.io/instance-type",
+    ];
+    facts.contains(&key)
 }
 
 /// The first requirement of the node selector that the node does not meet. If it meets all: the first unmet requirement of the
@@ -106,7 +150,7 @@ fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Suggestion> {
         .iter()
         .find(|(key, value)| labels.get(key) != Some(value))
     {
-        let change = if describes(key) && labels.contains_key(key) {
+        let change = if is_fact(key) || (describes(key) && labels.contains_key(key)) {
             Suggestion::RemoveNodeSelector(key.to_owned())
         } else {
             Suggestion::AddLabel {
@@ -149,7 +193,7 @@ fn is_met(requirement: &wire::Requirement, node: &Node) -> bool {
 fn meet(requirement: &wire::Requirement, node: &Node) -> Option<Suggestion> {
     let key = requirement.key.clone();
     let given = node.metadata.labels.contains_key(&key);
-    if given && describes(&key) {
+    if is_fact(&key) || (given && describes(&key)) {
         return None;
     }
     let number = || requirement.values.first()?.parse::<i64>().ok();
