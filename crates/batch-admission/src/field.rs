@@ -160,7 +160,7 @@ impl Mistakes {
         }
     }
 
-    fn invalid_value(&mut self, path: &str, value: &str, why: &str) {
+    pub(super) fn invalid_value(&mut self, path: &str, value: &str, why: &str) {
         self.push(format!("{path}: Invalid value: {value}: {why}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Admission of jobs, queues, pod groups and pods: defaults and validation, in Volcano's words (S6-074 to S6-085).
+//! Admission of jobs, queues, pod groups, pods, cron jobs, flows and hyper nodes: defaults and validation, in Volcano's words (S6-074 to S6-085, S6-246 to S6-248).
 //! [`rules`] are those that need no other object, for the API server itself.
 //!
 //! ```
@@ -20,8 +20,11 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod cron_job;
 mod field;
+mod hyper_node;
 mod job;
+mod job_flow;
 mod known;
 mod names;
 mod patch;
@@ -32,7 +35,6 @@ mod queue;
 mod read;
 pub mod rules;
 mod template;
-mod written;
 
 pub use bounds::{
     Excess, MOST_AMOUNTS, MOST_BYTES, MOST_CONTAINERS, MOST_PARTS, MOST_POLICIES, MOST_TASKS,
@@ -67,11 +69,17 @@ pub enum Endpoint {
     PodGroupsMutate,
     /// Whether a pod group is let in.
     PodGroupsValidate,
+    /// Whether a cron job is let in.
+    CronJobsValidate,
+    /// Whether a flow is let in.
+    JobFlowsValidate,
+    /// Whether a hyper node is let in.
+    HyperNodesValidate,
 }
 
 impl Endpoint {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::JobsMutate,
         Self::JobsValidate,
         Self::QueuesMutate,
@@ -80,6 +88,9 @@ impl Endpoint {
         Self::PodsValidate,
         Self::PodGroupsMutate,
         Self::PodGroupsValidate,
+        Self::CronJobsValidate,
+        Self::JobFlowsValidate,
+        Self::HyperNodesValidate,
     ];
 
     /// The path of its requests.
@@ -93,6 +104,9 @@ impl Endpoint {
             Self::PodsValidate => "/pods/validate",
             Self::PodGroupsMutate => "/podgroups/mutate",
             Self::PodGroupsValidate => "/podgroups/validate",
+            Self::CronJobsValidate => "/cronjobs/validate",
+            Self::JobFlowsValidate => "/jobflows/validate",
+            Self::HyperNodesValidate => "/hypernodes/validate",
         }
     }
 
@@ -105,7 +119,10 @@ impl Endpoint {
     fn refused(self, operation: &str) -> String {
         match self {
             Self::JobsMutate | Self::PodsMutate => "expect operation to be 'CREATE' ".to_owned(),
-            Self::JobsValidate => "expect operation to be 'CREATE' or 'UPDATE'".to_owned(),
+            Self::JobsValidate
+            | Self::CronJobsValidate
+            | Self::JobFlowsValidate
+            | Self::HyperNodesValidate => "expect operation to be 'CREATE' or 'UPDATE'".to_owned(),
             Self::PodsValidate => "expect operation to be 'CREATE'".to_owned(),
             Self::QueuesMutate | Self::PodGroupsMutate => {
                 format!("invalid operation `{operation}`, expect operation to be `CREATE`")
@@ -253,6 +270,13 @@ fn decide(request: &Request<'_>, known: &Known, settings: &Settings) -> Result<V
         (Endpoint::PodGroupsValidate, "CREATE") => {
             right(&pod_group::check(&read(object)?, known))?;
         }
+        (Endpoint::CronJobsValidate, "CREATE" | "UPDATE") => {
+            right(&cron_job::check(&read(object)?))?;
+        }
+        (Endpoint::JobFlowsValidate, "CREATE" | "UPDATE") => job_flow::check(&read(object)?)?,
+        (Endpoint::HyperNodesValidate, "CREATE" | "UPDATE") => hyper_node::check(object)?,
+        // Volcano allows all other operations on hyper nodes (S6-248).
+        (Endpoint::HyperNodesValidate, _) => {}
         (endpoint, operation) => return Err(endpoint.refused(operation)),
     }
     Ok(Verdict::default())

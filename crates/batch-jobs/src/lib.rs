@@ -3,7 +3,8 @@
 //! * [`job`] keeps a job's pods, pod group and status as its spec and its policies ask.
 //! * [`queue`] opens and closes queues.
 //! * [`pod_group`] makes the groups of pods without a job.
-//! * [`reconcile`] runs the first two on a file instead of a cluster.
+//! * [`workflow`] creates the jobs of cron jobs and of flows.
+//! * [`reconcile`] runs jobs, queues and workflows on a file instead of a cluster.
 //!
 //! ```
 //! use evictd_batch_jobs::reconcile::JobCase;
@@ -27,3 +28,4 @@ pub mod pod_group;
 pub mod queue;
 pub mod reconcile;
 mod retries;
+pub mod workflow;

@@ -1,7 +1,7 @@
-//! What Volcano ed72c7c8 answered to requests and changes: its job controller and its queue controller, exactly.
+//! What Volcano ed72c7c8 answered to requests and changes: its controllers, exactly.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_batch_jobs::reconcile::{JobCase, QueueCase};
+use evictd_batch_jobs::reconcile::{JobCase, QueueCase, WorkflowCase};
 use evictd_batch_objects::Compat;
 use serde_json::Value;
 use std::fs;
@@ -77,4 +77,26 @@ fn every_request_to_a_queue_is_answered_as_volcanos_controller_does() {
         let case: QueueCase = serde_json::from_value(input.clone()).unwrap();
         serde_json::to_value(case.answer().unwrap()).unwrap()
     });
+}
+
+/// The answer to a sync of a cron job, a flow or a job template.
+fn workflow(input: &Value) -> Value {
+    let case: WorkflowCase = serde_json::from_value(input.clone()).unwrap();
+    let now = "2026-01-01T01:00:00Z".parse().unwrap();
+    serde_json::to_value(case.answer(Compat::VOLCANO, now).unwrap()).unwrap()
+}
+
+#[test]
+fn every_sync_of_a_cron_job_is_answered_as_volcanos_controller_does() {
+    check("cronjob", 23, workflow);
+}
+
+#[test]
+fn every_sync_of_a_flow_is_answered_as_volcanos_controller_does() {
+    check("jobflow", 21, workflow);
+}
+
+#[test]
+fn every_sync_of_a_job_template_is_answered_as_volcanos_controller_does() {
+    check("jobtemplate", 3, workflow);
 }

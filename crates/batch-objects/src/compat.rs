@@ -120,6 +120,12 @@ pub enum Difference {
     /// The condition of a pod group says why it is not enqueued, with the queue and the key that limits it. Volcano reports
     /// it by an event alone.
     ConditionSaysWhy,
+    /// A cron job takes an unfinished job of its own into `status.active`, also where the creation finds it. In Volcano a job
+    /// that was created just before a crash stays out of it, so that `Forbid` and `Replace` do not see it (S6-240).
+    AdoptJobs,
+    /// A cron job looks at each of its active jobs once. Volcano skips some while it shortens the list, and `Replace` fails
+    /// with three of them (S6-239).
+    EachActiveJobOnce,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -127,7 +133,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::ConditionSaysWhy as u32 + 1;
+const COUNT: u32 = Difference::EachActiveJobOnce as u32 + 1;
 
 impl Compat {
     /// Every difference applies.
@@ -167,7 +173,7 @@ mod tests {
     #[test]
     fn each_difference_is_switched_alone() {
         assert!(Compat::EVICTD.has(Difference::WholeGangs));
-        assert!(Compat::EVICTD.has(Difference::HostsFollowScaling));
+        assert!(Compat::EVICTD.has(Difference::EachActiveJobOnce));
         let one = Compat::VOLCANO.with(Difference::ExactUndo);
         assert!(one.has(Difference::ExactUndo) && !one.has(Difference::StagedGroupRuns));
         assert_eq!(one.without(Difference::ExactUndo), Compat::VOLCANO);

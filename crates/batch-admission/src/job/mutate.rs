@@ -1,9 +1,9 @@
 //! Defaults of a new job (S6-075, S6-076).
 
+use crate::Settings;
 use crate::patch::{PatchOperation, patched};
 use crate::read::{list, number, text};
-use crate::{Settings, written};
-use evictd_batch_objects::Job;
+use evictd_batch_objects::{Job, written};
 use serde_json::{Value, json};
 
 /// The queue of jobs that name none.

@@ -1,8 +1,7 @@
 //! The fields of a job that may change (S6-081).
 
 use super::topology;
-use crate::written;
-use evictd_batch_objects::{Job, JobSpec, LifecyclePolicy};
+use evictd_batch_objects::{Job, JobSpec, LifecyclePolicy, written};
 use evictd_pod::duration;
 
 pub(crate) const OTHER_FIELDS: &str = "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`";

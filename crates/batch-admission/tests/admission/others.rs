@@ -144,3 +144,96 @@ fn s6_085_budgets_in_the_annotations_of_our_pods() {
             .is_empty()
     );
 }
+
+fn cron_job(name: &str, spec: Value) -> String {
+    let object = json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec});
+    denial(ask(
+        "/cronjobs/validate",
+        "CREATE",
+        json!({"object": object}),
+    ))
+}
+
+#[test]
+fn s6_246_a_cron_job_needs_a_schedule_a_zone_and_a_short_name() {
+    let long = "a".repeat(53);
+    for (name, spec, expected) in [
+        (
+            "a",
+            json!({"schedule": "@daily", "timeZone": "Europe/Berlin"}),
+            "",
+        ),
+        ("a", json!({}), "schedule is required, but got empty"),
+        (
+            "a",
+            json!({"schedule": "x", "timeZone": ""}),
+            "schedule is not a valid cron expression timeZone must be nil or non-empty string, got empty string",
+        ),
+        (
+            "a",
+            json!({"schedule": "CRON_TZ=UTC * * * * *", "timeZone": "a/../b"}),
+            "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field unknown timeZone invalid timeZone",
+        ),
+        (
+            &long,
+            json!({"schedule": "x"}),
+            "schedule is not a valid cron expression; cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)",
+        ),
+    ] {
+        assert_eq!(cron_job(name, spec), expected);
+    }
+    assert!(
+        cron_job("-a", json!({"schedule": "@daily"}))
+            .starts_with("invalid cronJob name \"-a\": name part must consist")
+    );
+}
+
+#[test]
+fn s6_247_the_targets_of_a_flow_exist_and_form_no_circle() {
+    let flow = |flows: Value| {
+        let object = json!({"metadata": {"name": "f"}, "spec": {"flows": flows}});
+        denial(ask(
+            "/jobflows/validate",
+            "UPDATE",
+            json!({"object": object}),
+        ))
+    };
+    let part =
+        |name: &str, targets: Value| json!({"name": name, "dependsOn": {"targets": targets}});
+    let diamond = json!([
+        {"name": "a"}, part("b", json!(["a"])), part("c", json!(["a", "a"])), part("d", json!(["b", "c"])),
+    ]);
+    assert_eq!(flow(diamond), "");
+    let circle = json!([part("a", json!(["c"])), part("b", json!(["a"])), part("c", json!(["b"])), {"name": "d"}]);
+    assert_eq!(flow(circle), "jobflow Flow is not DAG");
+    let missing = json!([part("a", json!(["x"]))]);
+    assert_eq!(
+        flow(missing),
+        "jobflow Flow is not DAG: vertex is not defined: x"
+    );
+    // The last flow of a name counts.
+    assert_eq!(flow(json!([part("a", json!(["a"])), {"name": "a"}])), "");
+}
+
+#[test]
+fn s6_248_a_hyper_node_has_members_with_patterns_that_compile() {
+    let hyper_node = |spec: Value| {
+        let object = json!({"metadata": {"name": "h"}, "spec": spec});
+        denial(ask(
+            "/hypernodes/validate",
+            "CREATE",
+            json!({"object": object}),
+        ))
+    };
+    assert_eq!(
+        hyper_node(json!({"tier": 1})),
+        ".spec.members: Invalid value: null: member must have at least one member"
+    );
+    let member =
+        |pattern: &str| json!({"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}});
+    assert_eq!(hyper_node(json!({"members": [member("^n-[0-9]+$")]})), "");
+    assert_eq!(
+        hyper_node(json!({"members": [member("n-[0-9")]})),
+        ".spec.members.selector.regexMatch.pattern: Invalid value: \"n-[0-9\": member regexMatch pattern is invalid: error parsing regexp: missing closing ]: `[0-9`"
+    );
+}

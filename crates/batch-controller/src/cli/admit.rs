@@ -18,9 +18,10 @@ The file holds the request of the API server, and the other objects that count:
     "flags": { "max-queue-depth": 5, "enable-root-queue-protection": true,
                "enable-queue-allocated-pods-check": false } }
 
-Paths are /jobs, /queues, /pods and /podgroups, each with /mutate and /validate."#;
+Paths are /jobs, /queues, /pods and /podgroups, each with /mutate and /validate,
+and /cronjobs/validate, /jobflows/validate, /hypernodes/validate."#;
 
-/// Decides on a job, queue, pod group or pod as the webhook does, without a cluster.
+/// Decides on an object as the webhook does, without a cluster.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

@@ -2,7 +2,9 @@
 
 use super::compat::CompatArg;
 use clap::Args;
-use evictd_batch_jobs::reconcile::{JobCase, JobOutcome, QueueCase, QueueOutcome, Unanswerable};
+use evictd_batch_jobs::reconcile::{
+    JobCase, JobOutcome, QueueCase, QueueOutcome, Unanswerable, WorkflowCase, WorkflowOutcome,
+};
 use evictd_command::{Failure, Output, View, printable_line};
 use evictd_document::{Document, SMALL};
 use jiff::Timestamp;
@@ -27,9 +29,17 @@ or to a queue:
 Instead of a request the file can hold a watch event: "handler" (addPod,
 updatePod, deletePod, updatePodGroup, updateJob; addQueue, updateQueue,
 deleteQueue, addPodGroup, updatePodGroup, deletePodGroup) with "old" and "new".
-The answer is then the requests that the event causes."#;
+The answer is then the requests that the event causes.
 
-/// Runs one step of the job or queue controller on a file: a request, or the requests that a watch event causes.
+A file with a kind holds one sync of an object that creates jobs:
+  { "kind": "cronjob", "now": "2026-03-02T10:05:00Z", "cronJob": { a CronJob },
+    "jobs": [ Jobs ] }
+  { "kind": "jobflow", "jobFlow": { a JobFlow }, "jobTemplates": [ ... ],
+    "jobs": [ Jobs ] }
+  { "kind": "jobtemplate", "namespace": "ml", "name": "train",
+    "jobTemplates": [ ... ], "jobs": [ Jobs ] }"#;
+
+/// Runs one step of a controller on a file: a request, the requests that a watch event causes, or one sync.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -42,12 +52,13 @@ pub(super) struct Arguments {
     output: Output,
 }
 
-/// The fields that distinguish the two kinds of files.
+/// The fields that distinguish the kinds of files.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Shape {
     queues: Option<IgnoredAny>,
     job: Option<IgnoredAny>,
+    kind: Option<String>,
 }
 
 impl Arguments {
@@ -63,6 +74,12 @@ impl Arguments {
             let field = (error.field.to_owned(), error.message);
             Failure::input(document.wrong_fields([field]))
         };
+        if shape.kind.is_some() {
+            let case: WorkflowCase = document.parse().map_err(Failure::input)?;
+            let outcome = case.answer(self.form.compat(), Timestamp::UNIX_EPOCH);
+            let outcome = outcome.map_err(unanswerable)?;
+            return self.output.print(&outcome, workflow_page);
+        }
         if shape.queues.is_some() {
             let case: QueueCase = document.parse().map_err(Failure::input)?;
             let outcome = case.answer().map_err(unanswerable)?;
@@ -131,6 +148,41 @@ fn queue_page(outcome: &QueueOutcome, _: View) -> String {
                 .map(|(name, queue)| (name.as_str(), state(queue)));
             let mut rows: Vec<(&str, String)> = rows.collect();
             rows.extend(enqueued.iter().map(|request| ("then", request.to_string())));
+            rows.extend(events.iter().map(|event| ("event", event.clone())));
+            rows.extend(error.iter().map(|error| ("error", error.clone())));
+            rows_page(&rows)
+        }
+    }
+}
+
+fn workflow_page(outcome: &WorkflowOutcome, _: View) -> String {
+    let written = |status: &Option<Value>| {
+        let written = status.as_ref().map(Value::to_string);
+        (
+            "status",
+            written.unwrap_or_else(|| "not written".to_owned()),
+        )
+    };
+    match outcome {
+        WorkflowOutcome::Template { status } => rows_page(&[written(status)]),
+        WorkflowOutcome::Jobs {
+            created_jobs,
+            deleted_jobs,
+            error,
+            events,
+            requeue_after_seconds,
+            status,
+        } => {
+            let name = |job: &Value| job["metadata"]["name"].as_str().map(str::to_owned);
+            let created: Vec<String> = created_jobs.iter().filter_map(name).collect();
+            let deleted: Vec<String> = deleted_jobs.iter().cloned().collect();
+            let mut rows = vec![
+                ("jobs created", listed(&created)),
+                ("jobs deleted", listed(&deleted)),
+                written(status),
+            ];
+            let again = requeue_after_seconds.iter();
+            rows.extend(again.map(|seconds| ("again after", format!("{seconds} s"))));
             rows.extend(events.iter().map(|event| ("event", event.clone())));
             rows.extend(error.iter().map(|error| ("error", error.clone())));
             rows_page(&rows)

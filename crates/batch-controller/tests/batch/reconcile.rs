@@ -15,7 +15,7 @@ fn answered(input: &Value, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn files_of_jobs_and_of_queues_are_distinguished() {
+fn files_of_each_kind_are_distinguished() {
     let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../batch-jobs/tests/oracle");
     for case in [
         "job/0223.json",
@@ -23,6 +23,9 @@ fn files_of_jobs_and_of_queues_are_distinguished() {
         "job/0306.json",
         "queue/0070.json",
         "queue/0018.json",
+        "cronjob/0019.json",
+        "jobflow/0003.json",
+        "jobtemplate/0003.json",
     ] {
         let text = fs::read_to_string(oracle.join(case)).unwrap();
         let case: Value = serde_json::from_str(&text).unwrap();
@@ -88,6 +91,14 @@ fn invalid_input_is_an_error_with_its_place() {
         (
             json!({"queues": [{"metadata": 7}], "request": {}}),
             "queues: ",
+        ),
+        (
+            json!({"kind": "cronJob"}),
+            "kind: \"cronJob\" is none; there are cronjob, jobflow and jobtemplate",
+        ),
+        (
+            json!({"kind": "cronjob"}),
+            "cronJob: missing; the kind of the file needs it",
         ),
         (json!({"pods": 7}), "pods: invalid type: integer `7`"),
     ];

@@ -214,7 +214,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    pub(super) fn warning(reason: &'static str, message: String) -> Self {
+    pub(crate) fn warning(reason: &'static str, message: String) -> Self {
         Self {
             tone: Tone::Warning,
             reason,
@@ -222,7 +222,7 @@ impl Notice {
         }
     }
 
-    pub(super) fn normal(reason: &'static str, message: String) -> Self {
+    pub(crate) fn normal(reason: &'static str, message: String) -> Self {
         Self {
             tone: Tone::Normal,
             reason,

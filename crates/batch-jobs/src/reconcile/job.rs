@@ -1,6 +1,6 @@
 //! One request to a job, or the requests that follow from one change.
 
-use super::{Unanswerable, patch};
+use super::{Unanswerable, patch, seconds};
 use crate::job::{
     Answer, Call, Done, JobInfo, KeyPair, Lister, Next, Notice, Refusal, Request, Round, Task,
     choose, group_changed, job_changed, pod_added, pod_changed, pod_deleted,
@@ -8,7 +8,7 @@ use crate::job::{
 use evictd_batch_objects::bus::{Action, Event};
 use evictd_batch_objects::{Compat, Job, PodGroup, TaskPod};
 use evictd_pod::wire::{PriorityClass, null_is_default};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -445,12 +445,6 @@ impl Cluster<'_> {
             events: notices.iter().map(event).collect(),
         }
     }
-}
-
-/// Whole seconds as a whole number.
-fn seconds(delay: SignedDuration) -> Number {
-    let fraction = Number::from_f64(delay.as_secs_f64()).filter(|_| delay.subsec_nanos() != 0);
-    fraction.unwrap_or_else(|| delay.as_secs().into())
 }
 
 /// Without the error of a call, which every API server words in its own way.

@@ -44,8 +44,18 @@ const NUMBERS: [&str; 9] = [
     "minPartitions",
 ];
 
+/// The spec of a job as it is written back.
+pub fn job_spec(spec: &Value) -> Value {
+    let mut written = fields(spec);
+    if let Some(tasks) = spec["tasks"].as_array().filter(|tasks| !tasks.is_empty()) {
+        let tasks: Vec<Value> = tasks.iter().map(task).collect();
+        written.insert("tasks".to_owned(), tasks.into());
+    }
+    written.into()
+}
+
 /// A task as it is written back.
-pub(super) fn task(task: &Value) -> Value {
+pub fn task(task: &Value) -> Value {
     let mut written = fields(task);
     let template = template(&task["template"]);
     written.insert("template".to_owned(), template);
@@ -53,7 +63,7 @@ pub(super) fn task(task: &Value) -> Value {
 }
 
 /// A pod template as it is written back.
-pub(super) fn template(template: &Value) -> Value {
+pub fn template(template: &Value) -> Value {
     let mut written = fields(template);
     let metadata = fields(&template["metadata"]);
     written.insert("metadata".to_owned(), metadata.into());
@@ -79,7 +89,7 @@ fn fields(object: &Value) -> Map<String, Value> {
 }
 
 /// A value without empty fields, at any depth.
-pub(super) fn cleaned(value: &Value) -> Value {
+pub fn cleaned(value: &Value) -> Value {
     match value {
         Value::Object(_) => fields(value).into(),
         Value::Array(items) => items.iter().map(cleaned).collect(),
