@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 46] = [
+pub(crate) static RESOURCES: [Resource; 49] = [
     namespaced(
         "",
         "pods",
@@ -250,6 +250,36 @@ pub(crate) static RESOURCES: [Resource; 46] = [
             "jobs",
             "Job",
             &["vcjob", "vj"],
+            &["status"],
+        )
+    },
+    Resource {
+        version: "v1alpha1",
+        ..namespaced(
+            "batch.volcano.sh",
+            "cronjobs",
+            "CronJob",
+            &["cronvcjob", "cronvj"],
+            &["status"],
+        )
+    },
+    Resource {
+        version: "v1alpha1",
+        ..namespaced(
+            "flow.volcano.sh",
+            "jobflows",
+            "JobFlow",
+            &["jf"],
+            &["status"],
+        )
+    },
+    Resource {
+        version: "v1alpha1",
+        ..namespaced(
+            "flow.volcano.sh",
+            "jobtemplates",
+            "JobTemplate",
+            &["jt"],
             &["status"],
         )
     },

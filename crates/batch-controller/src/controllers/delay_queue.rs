@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct DelayQueue<K> {
@@ -45,6 +46,15 @@ impl<K: Clone + Eq + Hash + Ord> DelayQueue<K> {
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         self.sorted.first().map(|(deadline, _)| *deadline)
     }
+}
+
+/// Waits until this time; without one for ever.
+pub(super) async fn sleep_until(time: Option<Timestamp>) {
+    let Some(time) = time else {
+        return std::future::pending().await;
+    };
+    let left = Timestamp::now().duration_until(time);
+    tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
 }
 
 #[cfg(test)]

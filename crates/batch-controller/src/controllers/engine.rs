@@ -4,24 +4,24 @@
 use super::cache::Cache;
 use super::calls::{Calls, ObjectId};
 use super::commands;
-use super::delay_queue::DelayQueue;
+use super::delay_queue::{DelayQueue, sleep_until};
 use super::events::{Events, Involved};
 use super::garbage_collector;
 use super::metrics::Metrics;
 use super::results::TaskResult;
 use super::watches::{Delta, KINDS, WatchEvent, WatchedQueue};
+use super::workflows::WorkflowNews;
 use evictd_batch_jobs::job::{
     Belonging, Call, CommandTarget, JobCommand, JobEvent, JobMachine, expires,
 };
 use evictd_batch_jobs::queue::{QueueCommand, QueueEvent, QueueMachine};
 use evictd_batch_objects::bus::Action;
 use evictd_batch_objects::{Command, Compat, Job, PodGroup, TaskPod};
-use evictd_cluster_client::NewsReceiver;
+use evictd_cluster_client::{NewsReceiver, NewsSender};
 use evictd_pod::wire::full_name;
 use jiff::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info};
 
@@ -67,6 +67,8 @@ pub(super) struct Engine {
     initial: Option<InitialLists>,
     results: mpsc::UnboundedSender<TaskResult>,
     synced: watch::Sender<bool>,
+    /// The controllers of the objects that create jobs.
+    workflows: NewsSender<WorkflowNews>,
 }
 
 /// The connections of an engine.
@@ -76,6 +78,8 @@ pub(super) struct Ports {
     pub(super) metrics: Metrics,
     /// Becomes true when all kinds are listed.
     pub(super) synced: watch::Sender<bool>,
+    /// Gets all changes of jobs.
+    pub(super) workflows: NewsSender<WorkflowNews>,
 }
 
 impl Engine {
@@ -99,6 +103,7 @@ impl Engine {
             initial: Some(InitialLists::default()),
             results,
             synced: ports.synced,
+            workflows: ports.workflows,
         };
         (engine, received)
     }
@@ -178,6 +183,9 @@ impl Engine {
     }
 
     fn on_watch_event(&mut self, event: WatchEvent) {
+        if let WatchEvent::Job(delta) = &event {
+            self.workflows.send(WorkflowNews::Job(delta.clone()));
+        }
         if let Some(mut initial) = self.initial.take() {
             self.on_initial_event(&mut initial, event);
             if initial.listed_kinds < KINDS {
@@ -293,6 +301,7 @@ impl Engine {
             self.delete_command(command);
         }
         self.synced.send_replace(true);
+        self.workflows.send(WorkflowNews::Listed);
     }
 
     fn job_changed(&mut self, delta: &Delta<Job>) {
@@ -564,14 +573,6 @@ fn apply<T>(objects: &mut HashMap<String, Arc<T>>, delta: Delta<T>, key: impl Fn
         }
         (None, None) => {}
     }
-}
-
-async fn sleep_until(time: Option<Timestamp>) {
-    let Some(time) = time else {
-        return std::future::pending().await;
-    };
-    let left = Timestamp::now().duration_until(time);
-    tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
 }
 
 #[cfg(test)]

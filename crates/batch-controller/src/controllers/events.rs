@@ -27,6 +27,9 @@ pub(super) struct Events(EventSender);
 pub(super) enum Involved<'a> {
     Job(&'a Metadata),
     Queue(&'a Metadata),
+    CronJob(&'a Metadata),
+    JobFlow(&'a Metadata),
+    JobTemplate(&'a Metadata),
 }
 
 impl Events {
@@ -52,8 +55,12 @@ impl Events {
         reason: &'static str,
         note: String,
     ) {
+        let (batch, flow) = ("batch.volcano.sh/v1alpha1", "flow.volcano.sh/v1alpha1");
         let (api_version, kind, metadata) = match object {
-            Involved::Job(metadata) => ("batch.volcano.sh/v1alpha1", "Job", metadata),
+            Involved::Job(metadata) => (batch, "Job", metadata),
+            Involved::CronJob(metadata) => (batch, "CronJob", metadata),
+            Involved::JobFlow(metadata) => (flow, "JobFlow", metadata),
+            Involved::JobTemplate(metadata) => (flow, "JobTemplate", metadata),
             Involved::Queue(metadata) => ("scheduling.volcano.sh/v1beta1", "Queue", metadata),
         };
         let event = Event {

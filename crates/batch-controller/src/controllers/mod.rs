@@ -1,9 +1,11 @@
-//! `evictd-batch controllers`: the job and queue controllers on a cluster.
+//! `evictd-batch controllers`: the controllers on a cluster.
 //!
 //! ```text
 //!   watches -> WatchEvent -> Engine -> JobMachine, QueueMachine -> calls -> API server
 //!                              ^----------- TaskResult ------------'
 //! ```
+//!
+//! Cron jobs, flows and job templates have a machine and a task of their own in `workflows`, which hears of jobs from the engine.
 //!
 //! The state machines are in `evictd_batch_jobs`. `engine` passes events to them and carries out their commands. `garbage_collector` and
 //! `pod_groups` are named as Volcano's controllers.
@@ -22,5 +24,6 @@ mod process;
 mod results;
 mod ssh_keys;
 mod watches;
+mod workflows;
 
 pub use process::{RunError, Settings, run};

@@ -7,6 +7,8 @@ use super::health::{Check, Health};
 use super::metrics::Metrics;
 use super::pod_groups;
 use super::watches;
+use super::workflows::{self, Workflows};
+use evictd_batch_jobs::workflow::WorkflowMachine;
 use evictd_batch_objects::Compat;
 use evictd_cluster_client::events::Recorders;
 use evictd_cluster_client::{ApiError, Budget, Credentials, Watches, news, pod_at_work};
@@ -156,9 +158,13 @@ fn start(
     }
     let (synced, is_synced) = watch::channel(false);
     daemon.spawn(report_ready(is_synced, health.clone()));
+    let events = Events::new(&events, &cluster.hostname, recorders);
+    let machine = WorkflowMachine::new(settings.compat, settings.max_requeues);
+    let (workflows, workflow_news) = news();
     let ports = Ports {
-        events: Events::new(&events, &cluster.hostname, recorders),
-        calls,
+        events: events.clone(),
+        calls: calls.clone(),
+        workflows: workflows.clone(),
         metrics,
         synced,
     };
@@ -166,6 +172,8 @@ fn start(
     let (sender, watch_events) = news();
     watches::start(&cluster.access, &sender, watches);
     daemon.spawn(engine.run(watch_events, results));
+    workflows::watch(&cluster.access, &workflows, watches);
+    daemon.spawn(Workflows::run(machine, (calls, events), workflow_news));
 }
 
 /// Passes the health check once all kinds are listed.

@@ -18,6 +18,13 @@ pub(super) struct Delta<T> {
     pub(super) new: Option<Arc<T>>,
 }
 
+impl<T> Clone for Delta<T> {
+    fn clone(&self) -> Self {
+        let (old, new) = (self.old.clone(), self.new.clone());
+        Self { old, new }
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum WatchEvent {
     Job(Delta<Job>),

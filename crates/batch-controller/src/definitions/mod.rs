@@ -6,76 +6,147 @@
 
 mod schema;
 
+use evictd_batch_objects::cron::CronJob;
+use evictd_batch_objects::flow::{JobFlow, JobTemplate};
 use evictd_batch_objects::{Command, Job, PodGroup, Queue};
 use schema::of;
 use serde_json::{Value, json};
 
 /// The definitions, in the order of their names.
-pub fn all() -> [Value; 4] {
+pub fn all() -> [Value; 7] {
     [
-        Definition {
-            group: "bus.volcano.sh",
-            version: "v1alpha1",
-            kind: "Command",
-            plural: "commands",
-            short_names: &[],
-            namespaced: true,
-            columns: &[],
-            status: false,
-            schema: of::<Command>(),
-        }
-        .document(),
-        Definition {
-            group: "batch.volcano.sh",
-            version: "v1alpha1",
-            kind: "Job",
-            plural: "jobs",
-            short_names: &["vcjob", "vj"],
-            namespaced: true,
-            columns: &[
-                ("STATUS", "string", ".status.state.phase", 0),
-                ("minAvailable", "integer", ".status.minAvailable", 0),
-                ("RUNNINGS", "integer", ".status.running", 0),
-                ("AGE", "date", ".metadata.creationTimestamp", 0),
-                ("QUEUE", "string", ".spec.queue", 1),
-            ],
-            status: true,
-            schema: of::<Job>(),
-        }
-        .document(),
-        Definition {
-            group: "scheduling.volcano.sh",
-            version: "v1beta1",
-            kind: "PodGroup",
-            plural: "podgroups",
-            short_names: &["pg", "podgroup-v1beta1"],
-            namespaced: true,
-            columns: &[
-                ("STATUS", "string", ".status.phase", 0),
-                ("minMember", "integer", ".spec.minMember", 0),
-                ("RUNNINGS", "integer", ".status.running", 0),
-                ("AGE", "date", ".metadata.creationTimestamp", 0),
-                ("QUEUE", "string", ".spec.queue", 1),
-            ],
-            // As Volcano's: programs write it with the rest of the object.
-            status: false,
-            schema: of::<PodGroup>(),
-        }
-        .document(),
-        Definition {
-            group: "scheduling.volcano.sh",
-            version: "v1beta1",
-            kind: "Queue",
-            plural: "queues",
-            short_names: &["q", "queue-v1beta1"],
-            namespaced: false,
-            columns: &[("PARENT", "string", ".spec.parent", 0)],
-            status: true,
-            schema: of::<Queue>(),
-        }
-        .document(),
+        command(),
+        cron_job(),
+        job_flow(),
+        job(),
+        job_template(),
+        pod_group(),
+        queue(),
     ]
+    .map(|definition| definition.document())
 }
+
+/// The column with the age of an object.
+const AGE: Column = ("AGE", "date", ".metadata.creationTimestamp", 0);
+
+fn command() -> Definition {
+    Definition {
+        group: "bus.volcano.sh",
+        version: "v1alpha1",
+        kind: "Command",
+        plural: "commands",
+        short_names: &[],
+        namespaced: true,
+        columns: &[],
+        status: false,
+        schema: of::<Command>(),
+    }
+}
+
+fn cron_job() -> Definition {
+    Definition {
+        group: "batch.volcano.sh",
+        version: "v1alpha1",
+        kind: "CronJob",
+        plural: "cronjobs",
+        short_names: &["cronvcjob", "cronvj"],
+        namespaced: true,
+        columns: &[
+            ("SCHEDULE", "string", ".spec.schedule", 0),
+            ("SUSPEND", "boolean", ".spec.suspend", 0),
+            ("LAST SCHEDULE", "date", ".status.lastScheduleTime", 0),
+            AGE,
+        ],
+        status: true,
+        schema: of::<CronJob>(),
+    }
+}
+
+fn job_flow() -> Definition {
+    Definition {
+        group: "flow.volcano.sh",
+        version: "v1alpha1",
+        kind: "JobFlow",
+        plural: "jobflows",
+        short_names: &["jf"],
+        namespaced: true,
+        columns: &[("STATUS", "string", ".status.state.phase", 0), AGE],
+        status: true,
+        schema: of::<JobFlow>(),
+    }
+}
+
+fn job_template() -> Definition {
+    Definition {
+        group: "flow.volcano.sh",
+        version: "v1alpha1",
+        kind: "JobTemplate",
+        plural: "jobtemplates",
+        short_names: &["jt"],
+        namespaced: true,
+        columns: &[],
+        status: true,
+        schema: of::<JobTemplate>(),
+    }
+}
+
+fn job() -> Definition {
+    Definition {
+        group: "batch.volcano.sh",
+        version: "v1alpha1",
+        kind: "Job",
+        plural: "jobs",
+        short_names: &["vcjob", "vj"],
+        namespaced: true,
+        columns: &[
+            ("STATUS", "string", ".status.state.phase", 0),
+            ("minAvailable", "integer", ".status.minAvailable", 0),
+            ("RUNNINGS", "integer", ".status.running", 0),
+            AGE,
+            ("QUEUE", "string", ".spec.queue", 1),
+        ],
+        status: true,
+        schema: of::<Job>(),
+    }
+}
+
+fn pod_group() -> Definition {
+    Definition {
+        group: "scheduling.volcano.sh",
+        version: "v1beta1",
+        kind: "PodGroup",
+        plural: "podgroups",
+        short_names: &["pg", "podgroup-v1beta1"],
+        namespaced: true,
+        columns: &[
+            ("STATUS", "string", ".status.phase", 0),
+            ("minMember", "integer", ".spec.minMember", 0),
+            ("RUNNINGS", "integer", ".status.running", 0),
+            AGE,
+            ("QUEUE", "string", ".spec.queue", 1),
+        ],
+        // As Volcano's: programs write it with the rest of the object.
+        status: false,
+        schema: of::<PodGroup>(),
+    }
+}
+
+fn queue() -> Definition {
+    Definition {
+        group: "scheduling.volcano.sh",
+        version: "v1beta1",
+        kind: "Queue",
+        plural: "queues",
+        short_names: &["q", "queue-v1beta1"],
+        namespaced: false,
+        columns: &[("PARENT", "string", ".spec.parent", 0)],
+        status: true,
+        schema: of::<Queue>(),
+    }
+}
+
+/// Name, type, JSON path, priority: those above 0 are shown with `-o wide`.
+type Column = (&'static str, &'static str, &'static str, u8);
 
 struct Definition {
     group: &'static str,
@@ -84,8 +155,7 @@ struct Definition {
     plural: &'static str,
     short_names: &'static [&'static str],
     namespaced: bool,
-    /// Name, type, JSON path, priority: those above 0 are shown with `-o wide`.
-    columns: &'static [(&'static str, &'static str, &'static str, u8)],
+    columns: &'static [Column],
     /// Whether status is written by a path of its own.
     status: bool,
     schema: Value,

@@ -44,7 +44,7 @@ fn fields(kind: &str, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn s6_001_the_four_definitions_have_volcanos_names() {
+fn s6_001_the_definitions_have_volcanos_names() {
     let known: Vec<_> = definitions::all()
         .iter()
         .map(|one| {
@@ -70,10 +70,31 @@ fn s6_001_the_four_definitions_have_volcanos_names() {
                 null
             ],
             [
+                "cronjobs.batch.volcano.sh",
+                "v1alpha1",
+                "Namespaced",
+                ["cronvcjob", "cronvj"],
+                status
+            ],
+            [
+                "jobflows.flow.volcano.sh",
+                "v1alpha1",
+                "Namespaced",
+                ["jf"],
+                status
+            ],
+            [
                 "jobs.batch.volcano.sh",
                 "v1alpha1",
                 "Namespaced",
                 ["vcjob", "vj"],
+                status
+            ],
+            [
+                "jobtemplates.flow.volcano.sh",
+                "v1alpha1",
+                "Namespaced",
+                ["jt"],
                 status
             ],
             [

@@ -186,7 +186,7 @@ impl Live {
     }
 
     /// Waits until an event about this object has this reason; returns its note.
-    fn event_note(&self, name: &str, reason: &str) -> String {
+    pub(crate) fn event_note(&self, name: &str, reason: &str) -> String {
         let mut note = String::new();
         wait_until(&format!("{name} has the event {reason}"), || {
             let events = self.admin.list("events").into_iter();

@@ -27,6 +27,7 @@ mod trace;
 mod used_rights;
 mod webhook;
 mod why;
+mod workflows;
 
 use std::process::Command;
 

@@ -1,6 +1,7 @@
 //! The rights that are packaged for the controllers are those that they use.
 
 use crate::live::{Live, job, queue, running, start_pods};
+use crate::workflows::{cron_job, flow};
 use evictd_testkit::rights::{granted, packaged, used};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{ApiServer, Fault};
@@ -15,9 +16,11 @@ fn live(arguments: &[&str]) -> Live {
 }
 
 /// What cannot be seen here, and why.
-const UNSEEN: [&str; 4] = [
-    // Not seen as a call: the API server checks this right when an owner reference blocks the owner's deletion.
+const UNSEEN: [&str; 6] = [
+    // Not seen as a call: the API server checks these rights when an owner reference blocks the owner's deletion.
     "update jobs/finalizers batch.volcano.sh",
+    "update cronjobs/finalizers batch.volcano.sh",
+    "update jobflows/finalizers flow.volcano.sh",
     // A claim is seen by its watch before it is made a second time, but not always.
     "get persistentvolumeclaims ",
     // The server of the tests has no such kind.
@@ -68,6 +71,10 @@ fn every_right_of_the_controllers_is_used_and_none_is_missing() {
         live.set_phase(&pod, "Succeeded");
     }
     wait_until("it is deleted", || live.job("short").is_null());
+
+    live.admin.create(cron_job("tick", |_| {})).unwrap();
+    let flow = flow(&live, "f", json!([{"name": "a"}]), "retain");
+    live.admin.create(flow).unwrap();
 
     let rules = packaged("batch/rights.yaml");
     let mut unused = Vec::new();

@@ -17,6 +17,7 @@ fn engine() -> Engine {
         calls: Calls::new(actions),
         metrics: Metrics::new().0,
         synced: watch::channel(false).0,
+        workflows: evictd_cluster_client::news().0,
     };
     let (mut engine, _) = Engine::new(Compat::EVICTD, None, ports);
     for _ in 0..KINDS {
