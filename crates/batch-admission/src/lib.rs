@@ -293,7 +293,8 @@ fn read<'v, T: Deserialize<'v>>(object: &'v Value) -> Result<T, String> {
     if !object.is_object() {
         return Err("the request has no object of the kind that it is about".to_owned());
     }
-    T::deserialize(object).map_err(|error| format!("cannot read the object: {error}"))
+    serde_path_to_error::deserialize(object)
+        .map_err(|error| format!("cannot read the object: {error}"))
 }
 
 /// A job; its pod templates are looked at, too, because whatever reads them later relies on their form.

@@ -17,6 +17,7 @@ mod job {
     mod plugins;
     mod policies;
     mod properties;
+    mod scaling;
     mod support;
     mod switches;
     mod syncs;

@@ -264,3 +264,25 @@ fn s6_227_the_next_job_of_a_flow_is_created_when_its_target_completes() {
     let (_, create) = calls(&commands).remove(0);
     assert_eq!(stored(&create).metadata.name, "f-b");
 }
+
+#[test]
+fn s6_231_the_jobs_of_a_flow_are_deleted_once_its_success_is_written() {
+    let mut machine = WorkflowMachine::new(Compat::EVICTD, None);
+    let flow = |phase: &str, version: &str| {
+        let flow = json!({
+            "metadata": {"name": "f", "namespace": "ml", "uid": "u2", "resourceVersion": version},
+            "spec": {"flows": [{"name": "a"}], "jobRetainPolicy": "delete"},
+            "status": {"state": {"phase": phase}},
+        });
+        object("JobFlow", flow)
+    };
+    machine.on_event(now(), WorkflowEvent::Object(None, flow("Running", "7")));
+    let done: Arc<Job> = Arc::new(from_value(job("f-a", ("JobFlow", "u2"), "Completed")).unwrap());
+    machine.on_event(now(), WorkflowEvent::Job(None, done));
+    let commands = machine.on_event(now(), WorkflowEvent::Listed);
+    let (key, _) = calls(&commands).remove(0);
+    let answer = WorkflowEvent::Answer(key, Ok(Done::Stored(flow("Succeed", "8"))));
+    let commands = machine.on_event(now(), answer);
+    let (_, delete) = calls(&commands).remove(0);
+    assert!(matches!(delete, Call::DeleteJob { name, .. } if name == "f-a"));
+}

@@ -126,6 +126,19 @@ pub enum Difference {
     /// A cron job looks at each of its active jobs once. Volcano skips some while it shortens the list, and `Replace` fails
     /// with three of them (S6-239).
     EachActiveJobOnce,
+    /// A pod that is deleted because its job was scaled down is marked first, and its end is no `PodEvicted`. In Volcano a
+    /// policy for evictions then restarts or terminates the whole job (volcano#4072, S6-044).
+    SurplusIsNotEvicted,
+    /// Scaling down deletes pending pods first, then running ones with the highest index (volcano#2074), where no plugin and
+    /// no partition depends on the index. Volcano deletes the highest indices.
+    LeastUsefulFirst,
+    /// A job that is resumed does not use up a retry (volcano#3067). In Volcano the third resume fails it.
+    ResumeKeepsRetries,
+    /// A restart of the job because of an evicted pod does not use up a retry (volcano#2560). Volcano counts it as a failure.
+    EvictionKeepsRetries,
+    /// A job may ask for less than a restart when a pod is evicted and enough others are left (volcano#3171). Volcano
+    /// restarts the job.
+    EvictedAboveMinimum,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -133,7 +146,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::EachActiveJobOnce as u32 + 1;
+const COUNT: u32 = Difference::EvictedAboveMinimum as u32 + 1;
 
 impl Compat {
     /// Every difference applies.
@@ -173,7 +186,7 @@ mod tests {
     #[test]
     fn each_difference_is_switched_alone() {
         assert!(Compat::EVICTD.has(Difference::WholeGangs));
-        assert!(Compat::EVICTD.has(Difference::EachActiveJobOnce));
+        assert!(Compat::EVICTD.has(Difference::EvictedAboveMinimum));
         let one = Compat::VOLCANO.with(Difference::ExactUndo);
         assert!(one.has(Difference::ExactUndo) && !one.has(Difference::StagedGroupRuns));
         assert_eq!(one.without(Difference::ExactUndo), Compat::VOLCANO);

@@ -580,3 +580,10 @@ fn s6_008_events_that_a_user_may_name() {
         );
     }
 }
+
+#[test]
+fn s6_004_events_that_are_a_text_are_refused_with_their_path() {
+    let said = of_job(json!({"policies": [{"action": "RestartJob", "events": "PodEvicted"}]}));
+    let expected = "cannot read the object: spec.policies[0].events: invalid type: string \"PodEvicted\", expected a sequence";
+    assert_eq!(said, expected);
+}

@@ -292,28 +292,29 @@ impl Calls {
             .get(format!("{path}/{name}"))
             .await
             .map_err(|error| refusal(&error))?;
-        let owners = existing["metadata"]["ownerReferences"].as_array();
-        let is_job = |owner: &Value| owner["uid"] == job.uid.as_str();
-        if owners.is_some_and(|owners| owners.iter().any(is_job)) {
-            return Ok(Done::Nothing);
-        }
-        let kind = resource.kind();
-        Err(Refusal::Other(format!(
-            "there is a {kind} {name} that does not belong to this job; it is in the way"
-        )))
+        belongs(job, resource, &existing, name)?;
+        Ok(Done::Nothing)
     }
 
     async fn apply_object(&self, job: &ObjectId, resource: Resource, object: &Value) -> Answer {
         let path = path(resource, &job.namespace);
-        match self.create::<Value>(path.clone(), object).await {
-            Ok(_) => return Ok(Done::Nothing),
-            Err(error) if refusal(&error) == Refusal::AlreadyExists => {}
-            Err(error) => return Err(refusal(&error)),
-        }
-        // A patch must not overwrite an object that another user created.
-        self.check_owner(job, resource, path.clone(), object)
-            .await?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        // Each sync applies the object, which exists and is equal mostly.
+        let existing: Option<Value> = self
+            .find(format!("{path}/{name}"))
+            .await
+            .map_err(|error| refusal(&error))?;
+        let Some(existing) = existing else {
+            return match self.create::<Value>(path, object).await {
+                Ok(_) => Ok(Done::Nothing),
+                Err(error) => Err(refusal(&error)),
+            };
+        };
+        // A patch must not overwrite an object that another user created.
+        belongs(job, resource, &existing, name)?;
+        if existing["data"] == object["data"] {
+            return Ok(Done::Nothing);
+        }
         let data = json!({"data": object["data"]});
         self.patch::<Value>(format!("{path}/{name}"), MERGE_PATCH, &data)
             .await
@@ -389,6 +390,24 @@ impl Calls {
         };
         stored.map(Arc::new).map_err(|error| error.to_string())
     }
+}
+
+/// An object of this name that the job does not own is an error.
+fn belongs(
+    job: &ObjectId,
+    resource: Resource,
+    existing: &Value,
+    name: &str,
+) -> Result<(), Refusal> {
+    let owners = existing["metadata"]["ownerReferences"].as_array();
+    let is_job = |owner: &Value| owner["uid"] == job.uid.as_str();
+    if owners.is_some_and(|owners| owners.iter().any(is_job)) {
+        return Ok(());
+    }
+    let kind = resource.kind();
+    Err(Refusal::Other(format!(
+        "there is a {kind} {name} that does not belong to this job; it is in the way"
+    )))
 }
 
 fn is_conflict(error: &ApiError) -> bool {

@@ -97,8 +97,6 @@ fn s6_235_a_cron_job_creates_one_job_at_a_time_and_deletes_those_that_have_ended
         );
         live.until_phase(name, "Pending");
         start_pods(&live, name);
-        // Its time has come again meanwhile, and the policy is `Forbid`.
-        live.event_note("tick", "ForbidConcurrent");
         assert_eq!(jobs_of(&live, "tick").len(), 1);
         for pod in live.pods(name) {
             live.set_phase(&pod, "Succeeded");

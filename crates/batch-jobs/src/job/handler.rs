@@ -55,9 +55,10 @@ pub(crate) fn pod_changed(info: &JobInfo, old: &TaskPod, new: &TaskPod) -> Optio
 }
 
 /// The request of a deleted pod; it is still in `info` if it ever was.
-pub(crate) fn pod_deleted(info: &JobInfo, pod: &TaskPod) -> Option<Request> {
+pub(crate) fn pod_deleted(info: &JobInfo, pod: &TaskPod, compat: Compat) -> Option<Request> {
     let belonging = Belonging::of(pod)?;
-    let event = if is_marked(pod) || !info.has_pod(pod) {
+    let surplus = compat.has(Difference::SurplusIsNotEvicted) && info.is_surplus(pod);
+    let event = if is_marked(pod) || surplus || !info.has_pod(pod) {
         Event::OutOfSync
     } else {
         Event::PodEvicted

@@ -4,6 +4,7 @@ use super::belonging::partition;
 use super::pod_counts::{PodCounts, TaskCounts};
 use super::termination::Terminations;
 use evictd_batch_objects::{Job, TASK_SPEC, TaskPod, TaskSpec};
+use evictd_pod::wire::PodPhase;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -76,6 +77,40 @@ impl JobInfo {
     /// Whether the pod is known.
     pub fn has_pod(&self, pod: &TaskPod) -> bool {
         self.pod(task_of(pod), &pod.metadata.name).is_some()
+    }
+
+    /// Whether its task has as many other pods as it should have, so that this one is not replaced.
+    pub(super) fn is_surplus(&self, pod: &TaskPod) -> bool {
+        let name = task_of(pod);
+        let known = self.pod(name, &pod.metadata.name);
+        let counted = known.is_some_and(|known| known.metadata.deletion_timestamp.is_none());
+        self.task(name).is_some_and(|(task, counts)| {
+            let others = counts.staying().saturating_sub(usize::from(counted));
+            usize::try_from(task.replicas).is_ok_and(|replicas| others >= replicas)
+        })
+    }
+
+    /// Whether the gang is complete without the pod: the job and each of its tasks have as many others as they need.
+    pub(super) fn is_complete_without(&self, job: &Job, task: &str, pod: &str) -> bool {
+        let known = self.pod(task, pod);
+        let counted = known.is_some_and(|known| {
+            known.metadata.deletion_timestamp.is_none() && known.status.phase != PodPhase::Failed
+        });
+        let of = |name: &str| {
+            let counts = self.counts.of_task(name);
+            let useful = counts.map_or(0, PodCounts::useful);
+            useful.saturating_sub(usize::from(counted && name == task))
+        };
+        let enough = |pods: usize, least: i32| {
+            i64::try_from(pods).is_ok_and(|pods| pods >= i64::from(least))
+        };
+        let tasks = &job.spec.tasks;
+        let all = tasks.iter().map(|task| of(&task.name)).sum();
+        enough(all, job.spec.min_available)
+            && tasks.iter().all(|task| {
+                let least = task.min_available.unwrap_or(0);
+                enough(of(&task.name), least)
+            })
     }
 
     /// A pod of a task.

@@ -247,6 +247,7 @@ impl Kill {
             notices: Vec::new(),
             stored: self.stored.take(),
             unsure: std::mem::take(&mut self.unsure),
+            created: Vec::new(),
             next,
         }
     }

@@ -3,11 +3,12 @@
 use super::belonging::is_marked;
 use super::call::{Answer, Call, Notice};
 use super::delay::{Delayed, Delays};
+use super::expectations::{Expectations, Seen};
 use super::failure::RoundError;
 use super::handler;
 use super::info::JobInfo;
 use super::lister::Lister;
-use super::policy::choose;
+use super::policy::{choose, decided};
 use super::request::Request;
 use super::round::{Round, Task};
 use super::step::{Next, Step};
@@ -74,6 +75,8 @@ pub struct JobMachine {
     waiting: Waiting<Request>,
     retries: Retries<Request>,
     reads: Retries<String>,
+    /// Created pods that no watch has shown yet.
+    expected: Expectations,
     /// Pods whose deletion was refused, by name.
     deletions: Retries<String>,
     delays: Delays,
@@ -114,6 +117,7 @@ impl JobMachine {
             waiting: Waiting::new(),
             retries: Retries::new(),
             reads: Retries::new(),
+            expected: Expectations::default(),
             deletions: Retries::new(),
             delays: Delays::default(),
             active: None,
@@ -158,6 +162,9 @@ impl JobMachine {
             JobEvent::Tick => {}
         }
         self.run(now, lister, &mut commands);
+        while let Some(name) = self.expected.overdue(now) {
+            self.reads.failed(name, Some(MOST_READS), now);
+        }
         while let Some(name) = self.reads.due(now) {
             commands.push(JobCommand::Read(name));
         }
@@ -170,7 +177,10 @@ impl JobMachine {
         let deletions = self.deletions.next();
         let rounds = [self.retries.next(), self.delays.next(), deletions];
         let rounds = rounds.into_iter().filter(|_| self.active.is_none());
-        rounds.chain([self.reads.next()]).flatten().min()
+        rounds
+            .chain([self.reads.next(), self.expected.next()])
+            .flatten()
+            .min()
     }
 
     fn set_job(&mut self, job: Job) {
@@ -217,9 +227,15 @@ impl JobMachine {
     /// Takes in a pod that appears or changed. Its request waits for the next event, so that many changes share a round,
     /// which looks at all pods of the job.
     pub fn set_pod(&mut self, pod: &Arc<TaskPod>) {
+        let metadata = &pod.metadata;
+        let seen = self.expected.see(&metadata.name, &metadata.uid);
+        if seen == Seen::Earlier {
+            return;
+        }
         self.marked |= is_marked(pod);
         let old = self.info.set_pod(Arc::clone(pod));
-        let request = match old.filter(|old| old.metadata.uid == pod.metadata.uid) {
+        let same = |old: &Arc<TaskPod>| old.metadata.uid == pod.metadata.uid;
+        let request = match old.filter(|old| same(old) && seen != Seen::Expected) {
             Some(old) => handler::pod_changed(&self.info, &old, pod),
             None => handler::pod_added(&self.info, pod, self.compat),
         };
@@ -228,7 +244,11 @@ impl JobMachine {
 
     /// Takes in the deletion of a pod, as [`set_pod`](Self::set_pod) a change.
     pub fn remove_pod(&mut self, pod: &TaskPod) {
-        let request = handler::pod_deleted(&self.info, pod);
+        let metadata = &pod.metadata;
+        if self.expected.see(&metadata.name, &metadata.uid) == Seen::Earlier {
+            return;
+        }
+        let request = handler::pod_deleted(&self.info, pod, self.compat);
         self.info.remove_pod(pod);
         // The refused deletion has happened after all.
         self.deletions.succeeded(&pod.metadata.name);
@@ -260,6 +280,10 @@ impl JobMachine {
             Ok(None) => {
                 if let Some(pod) = self.info.pod_of_any_task(&name).cloned() {
                     self.info.remove_pod(&pod);
+                    // No watch event may follow that would ask for a sync.
+                    let job = self.info.job.as_ref();
+                    let request = job.map(|job| handler::job_added(job));
+                    self.ask(request);
                 }
                 self.deletions.succeeded(&name);
             }
@@ -268,7 +292,20 @@ impl JobMachine {
                 return;
             }
         }
+        self.expected.forget(&name);
         self.reads.succeeded(&name);
+    }
+
+    /// Takes in a pod that was created. The watch may have shown it already.
+    fn created(&mut self, pod: Arc<TaskPod>, now: Timestamp) {
+        let metadata = &pod.metadata;
+        let known = self.info.pod_of_any_task(&metadata.name);
+        // An API server gives each pod a UID.
+        let known = known.is_some_and(|known| known.metadata.uid == metadata.uid);
+        if !known && !metadata.uid.is_empty() {
+            self.expected.add(&metadata.name, &metadata.uid, now);
+            self.info.set_pod(pod);
+        }
     }
 
     /// One that waits already is not added again.
@@ -332,7 +369,7 @@ impl JobMachine {
             self.retries.succeeded(&request);
             request = handler::job_added(&job);
         }
-        let choice = choose(&job, &request, self.compat);
+        let choice = decided(&self.info, &job, &request, self.compat);
         if let Some(delay) = choice.delay {
             let name = choice.action.as_str();
             let message = format!("Execute action {name} after {}", duration::format(delay));
@@ -406,6 +443,9 @@ impl JobMachine {
             && self.info.job.is_some()
         {
             self.set_job(*job);
+        }
+        for pod in step.created {
+            self.created(pod, now);
         }
         for name in step.unsure {
             // The API server may have carried out a deletion that it answered with an error, so the pod is read.

@@ -16,6 +16,8 @@ pub(super) const BUDGET_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
 pub(super) const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 /// The mark of a pod whose end is no event (S6-035).
 pub(super) const OUT_OF_SYNC: &str = "volcano.sh/controller-out-of-sync";
+/// On a job: the action in place of `RestartJob` when a pod is evicted and the gang is complete without it; of our own.
+pub(super) const ABOVE_MINIMUM: &str = "batch.evictd.dev/evicted-above-min-available";
 /// By which termination the pod was marked; of our own.
 pub(super) const ENDING: &str = "batch.evictd.dev/ending";
 

@@ -75,6 +75,16 @@ impl PodCounts {
         self.staying[SUCCEEDED] + self.terminating[SUCCEEDED]
     }
 
+    /// The pods that wait, run or have succeeded, and are not being deleted.
+    pub(super) const fn useful(&self) -> usize {
+        self.staying[0] + self.staying[1] + self.staying[SUCCEEDED]
+    }
+
+    /// The pods that are not being deleted.
+    pub(super) fn staying(&self) -> usize {
+        self.staying.iter().sum()
+    }
+
     /// How often the containers of pending and running pods have restarted.
     pub(super) const fn restarts(&self) -> i64 {
         self.restarts

@@ -11,7 +11,8 @@ use super::object::pod_name;
 use super::pods::Shared;
 use super::status;
 use super::termination;
-use evictd_batch_objects::{Compat, Difference, Job, JobStatus, TaskPod};
+use evictd_batch_objects::{Compat, Difference, Job, JobStatus, TaskPod, TaskSpec};
+use evictd_pod::wire::PodPhase;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +33,17 @@ pub(super) struct PodDiff {
     pub(super) counts: JobStatus,
     /// The number of tasks.
     pub(super) tasks: usize,
+}
+
+/// Whether nothing depends on the indices of the task's pods: no list of hosts, no rank, no partition.
+fn is_free_of_indices(job: &Job, task: &TaskSpec) -> bool {
+    job.spec.plugins.is_empty() && task.partition_policy.is_none()
+}
+
+/// The index at the end of a pod's name.
+fn index(name: &str) -> i32 {
+    let (_, index) = name.rsplit_once('-').unwrap_or_default();
+    index.parse().unwrap_or(i32::MAX)
 }
 
 /// A pod that is being made.
@@ -57,6 +69,10 @@ impl PodDiff {
         for (place, task) in job.spec.tasks.iter().enumerate() {
             let mut left = pods.get(&task.name).cloned().unwrap_or_default();
             let ready = dependencies::are_ready(job, task, compat, &find);
+            if compat.has(Difference::LeastUsefulFirst) && is_free_of_indices(job, task) {
+                self.take_useful(job, (place, task), left, ready, compat);
+                continue;
+            }
             for index in 0..task.replicas {
                 let name = pod_name(&job.metadata.name, &task.name, index);
                 match left.remove(&name) {
@@ -66,6 +82,43 @@ impl PodDiff {
                 }
             }
             self.surplus.extend(left.into_values());
+        }
+    }
+
+    /// The most useful pods stay, whatever their index is. As many are created as are missing then.
+    fn take_useful(
+        &mut self,
+        job: &Job,
+        (place, task): (usize, &TaskSpec),
+        pods: Pods,
+        ready: bool,
+        compat: Compat,
+    ) {
+        let taken: BTreeSet<String> = pods.keys().cloned().collect();
+        let ends = |pod: &TaskPod| pod.metadata.deletion_timestamp.is_some() || is_marked(pod);
+        let (ending, mut staying): (Vec<_>, Vec<_>) = pods.into_values().partition(|pod| ends(pod));
+        for pod in ending {
+            self.found(job, &task.name, pod, compat);
+        }
+        staying.sort_by_key(|pod| {
+            let waits = pod.status.phase == PodPhase::Pending;
+            let ended = pod.status.phase.has_ended();
+            // The result of a pod that has ended is kept, and a pod that waits has done nothing yet.
+            (!ended, waits, index(&pod.metadata.name))
+        });
+        let replicas = usize::try_from(task.replicas).unwrap_or(0);
+        let surplus = staying.split_off(replicas.min(staying.len()));
+        let mut wanted = replicas - staying.len();
+        for pod in staying {
+            self.found(job, &task.name, pod, compat);
+        }
+        self.surplus.extend(surplus);
+        for index in 0..task.replicas {
+            let name = pod_name(&job.metadata.name, &task.name, index);
+            if ready && wanted > 0 && !taken.contains(&name) {
+                wanted -= 1;
+                self.lacks(place, index);
+            }
         }
     }
 

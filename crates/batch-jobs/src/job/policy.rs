@@ -1,5 +1,7 @@
 //! Which action an event leads to (S6-051 to S6-053).
 
+use super::info::JobInfo;
+use super::names::ABOVE_MINIMUM;
 use super::request::Request;
 use evictd_batch_objects::bus::{Action, Event};
 use evictd_batch_objects::{Compat, Difference, Job, LifecyclePolicy};
@@ -62,6 +64,28 @@ pub fn choose(job: &Job, request: &Request, compat: Compat) -> Choice {
         None => Choice::now(Action::SyncJob),
     }
 }
+
+/// The action for a request, with the pods of the job in view: if a pod is evicted and the gang is complete without it, the
+/// job can ask for another action than a restart.
+pub(crate) fn decided(info: &JobInfo, job: &Job, request: &Request, compat: Compat) -> Choice {
+    let choice = choose(job, request, compat);
+    let asked = job.metadata.annotations.get(ABOVE_MINIMUM);
+    let asked = asked.map(Action::of).filter(|action| LESS.contains(action));
+    match asked {
+        Some(action)
+            if compat.has(Difference::EvictedAboveMinimum)
+                && request.event == Event::PodEvicted
+                && choice.action == Action::RestartJob
+                && info.is_complete_without(job, &request.task_name, &request.pod_name) =>
+        {
+            Choice { action, ..choice }
+        }
+        _ => choice,
+    }
+}
+
+/// What a job can ask for in place of a restart: its task or the pod is restarted, or the pod is only created again.
+const LESS: [Action; 3] = [Action::RestartTask, Action::RestartPod, Action::SyncJob];
 
 /// Whether the policy is about the request (S6-052): one of its events, or its exit code. `PodPending` never matches a
 /// policy without a timeout (S6-053).

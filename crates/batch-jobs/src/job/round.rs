@@ -7,9 +7,9 @@ use super::lister::Lister;
 use super::request::Request;
 use super::step::Step;
 use super::sync::Sync;
-use super::transition::{Procedure, procedure};
-use evictd_batch_objects::Compat;
-use evictd_batch_objects::bus::Action;
+use super::transition::{Procedure, Rule, procedure};
+use evictd_batch_objects::bus::{Action, Event};
+use evictd_batch_objects::{Compat, Difference, JobPhase};
 use jiff::Timestamp;
 
 /// A round that is under way.
@@ -34,6 +34,17 @@ pub struct Task<'a> {
     pub compat: Compat,
 }
 
+impl Task<'_> {
+    /// Whether a restart of the whole job is no failure of it, so that it does not use up a retry. The version of the job
+    /// records the restart; one that a crash interrupts before that is counted.
+    pub(crate) fn keeps_retries(&self) -> bool {
+        let resumed = *self.action == Action::ResumeJob;
+        let evicted = self.request.event == Event::PodEvicted;
+        resumed && self.compat.has(Difference::ResumeKeepsRetries)
+            || evicted && self.compat.has(Difference::EvictionKeepsRetries)
+    }
+}
+
 impl Round {
     /// Starts an action. `info` has the job; a round of a deleted job is done at once (S6-031, S6-036). In Volcano the
     /// version of `info`'s job is raised here (S6-032).
@@ -49,11 +60,16 @@ impl Round {
             return (Self(Work::Nothing), Step::done(Ok(())));
         };
         let phase = job.status.state.phase.or_pending();
+        let keeps_retries = task.keeps_retries();
         let kill = match procedure(phase, task.action) {
             Procedure::Sync(rule) => {
                 let mut sync = Box::new(Sync::new(info, job, rule, task.compat));
                 let step = sync.start(now, lister);
                 return (Self(Work::Sync(sync)), step);
+            }
+            Procedure::Kill(retain, Rule::Restart) if keeps_retries => {
+                let rule = Rule::Enter(JobPhase::Restarting);
+                Some(Kill::all(info, job, retain, rule, task.compat))
             }
             Procedure::Kill(retain, rule) => Some(Kill::all(info, job, retain, rule, task.compat)),
             Procedure::KillTarget(target, rule) => {

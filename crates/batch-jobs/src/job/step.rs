@@ -2,7 +2,8 @@
 
 use super::call::{Answer, Call, Done, Notice, Refusal};
 use super::failure::RoundError;
-use evictd_batch_objects::Job;
+use evictd_batch_objects::{Job, TaskPod};
+use std::sync::Arc;
 
 /// The next step of a round, and the answer that it needs.
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub struct Step {
     pub stored: Option<Box<Job>>,
     /// Pods of which it is not known whether they are still there (S6-032).
     pub unsure: Vec<String>,
+    /// Pods that were created, as the answers show them.
+    pub created: Vec<Arc<TaskPod>>,
     /// The next calls, or the end.
     pub next: Next,
 }
@@ -32,6 +35,7 @@ impl Step {
             notices: Vec::new(),
             stored: None,
             unsure: Vec::new(),
+            created: Vec::new(),
             next: Next::Calls(calls),
         }
     }

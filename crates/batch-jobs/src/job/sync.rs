@@ -1,5 +1,6 @@
 //! Brings a job's objects and status in line with it (S6-036 to S6-045).
 
+use super::belonging::is_marked;
 use super::call::{Answer, Call, Done, KeyPair, Notice, Refusal};
 use super::claims;
 use super::dependencies::Waiting;
@@ -7,13 +8,14 @@ use super::failure::{MOST_PODS, RoundError};
 use super::group;
 use super::info::{JobInfo, Pods};
 use super::lister::Lister;
+use super::names::OUT_OF_SYNC;
 use super::plugins;
 use super::pod_diff::{Made, PodDiff};
 use super::pods::Shared;
 use super::status;
 use super::step::{Next, Step, checked, listed};
 use super::transition::{Rule, replicas};
-use evictd_batch_objects::{Compat, Difference, Job, JobPhase, JobStatus};
+use evictd_batch_objects::{Compat, Difference, Job, JobPhase, JobStatus, TaskPod};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +43,8 @@ pub(super) struct Sync {
     status: JobStatus,
     notices: Vec<Notice>,
     unsure: Vec<String>,
+    /// Pods that were created since the last step.
+    created: Vec<Arc<TaskPod>>,
     stored: Option<Box<Job>>,
     stage: Stage,
 }
@@ -58,6 +62,8 @@ enum Stage {
     Look,
     /// Batch by batch.
     Create,
+    /// Surplus pods are marked, so that their end is no eviction.
+    Mark,
     Delete,
     Write,
 }
@@ -96,6 +102,7 @@ impl Sync {
             job,
             notices: Vec::new(),
             unsure: Vec::new(),
+            created: Vec::new(),
             stored: None,
             stage: Stage::Begin,
         }
@@ -173,8 +180,9 @@ impl Sync {
             Stage::Create => {
                 let shared = self.shared.clone();
                 let calls = shared.map(|shared| self.pod_diff.next(&shared));
-                calls_or(calls.unwrap_or_default(), Stage::Delete)
+                calls_or(calls.unwrap_or_default(), Stage::Mark)
             }
+            Stage::Mark => calls_or(self.marks(), Stage::Delete),
             Stage::Delete => {
                 // The round fails, so that the deletion is tried again after its backoff.
                 if self.pod_diff.surplus.is_empty() && self.held > 0 {
@@ -226,6 +234,7 @@ impl Sync {
             ),
             Stage::Group => ("cannot write the PodGroup", Stage::Gate, Some(OF_GROUP)),
             Stage::Create => return self.created(answers),
+            Stage::Mark => return self.marked(answers),
             Stage::Delete => return self.deleted(answers),
             Stage::Gate | Stage::Look | Stage::Write => {
                 let done = checked("cannot write the status", answers);
@@ -337,6 +346,7 @@ impl Sync {
                     let task = task.map_or("", |task| &task.name);
                     // The watch shows it only later, and the status must not miss it until then.
                     status::count(&mut self.pod_diff.counts, task, &pod);
+                    self.created.push(Arc::from(pod));
                 }
                 Ok(_) | Err(Refusal::AlreadyExists) => {}
                 Err(refusal) => failed.push((name, refusal)),
@@ -369,6 +379,47 @@ impl Sync {
         let error = RoundError::Delete {
             failed: self.held,
             total: self.held + self.pod_diff.surplus.len(),
+        };
+        Want::Fail(error, None)
+    }
+
+    fn marks(&self) -> Vec<Call> {
+        if !self.compat.has(Difference::SurplusIsNotEvicted) {
+            return Vec::new();
+        }
+        let mark = |pod: &Arc<TaskPod>| Call::MarkPod {
+            name: pod.metadata.name.clone(),
+            annotations: BTreeMap::from([(OUT_OF_SYNC, "true".to_owned())]),
+        };
+        let surplus = self.pod_diff.surplus.iter();
+        let surplus = surplus.filter(|pod| !is_marked(pod));
+        surplus.map(mark).collect()
+    }
+
+    /// A pod that could not be marked is not deleted in this round, which fails and is tried again.
+    fn marked(&mut self, answers: Vec<Answer>) -> Want {
+        let mut answers = answers.into_iter();
+        let mut failed = Vec::new();
+        self.pod_diff.surplus.retain(|pod| {
+            if is_marked(pod) {
+                return true;
+            }
+            match answers.next() {
+                Some(Err(refusal)) if refusal != Refusal::NotFound => {
+                    failed.push((pod.metadata.name.clone(), refusal));
+                    false
+                }
+                _ => true,
+            }
+        });
+        if failed.is_empty() {
+            return Want::Stage(Stage::Delete);
+        }
+        let message = format!("Error deleting pods: {}", listed("delete", &failed));
+        self.notices.push(Notice::warning("FailedDelete", message));
+        let error = RoundError::Delete {
+            failed: failed.len(),
+            total: failed.len() + self.pod_diff.surplus.len(),
         };
         Want::Fail(error, None)
     }
@@ -438,6 +489,7 @@ impl Sync {
             notices: std::mem::take(&mut self.notices),
             stored: self.stored.take(),
             unsure: std::mem::take(&mut self.unsure),
+            created: std::mem::take(&mut self.created),
             next,
         }
     }

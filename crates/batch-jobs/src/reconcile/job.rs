@@ -3,7 +3,7 @@
 use super::{Unanswerable, patch, seconds};
 use crate::job::{
     Answer, Call, Done, JobInfo, KeyPair, Lister, Next, Notice, Refusal, Request, Round, Task,
-    choose, group_changed, job_changed, pod_added, pod_changed, pod_deleted,
+    decided, group_changed, job_changed, pod_added, pod_changed, pod_deleted,
 };
 use evictd_batch_objects::bus::{Action, Event};
 use evictd_batch_objects::{Compat, Job, PodGroup, TaskPod};
@@ -319,7 +319,7 @@ impl JobCase {
                 }
                 pod_changed(info, &old, &new)
             }
-            "deletePod" => pod_deleted(info, &Self::object(old.or(new), "old")?),
+            "deletePod" => pod_deleted(info, &Self::object(old.or(new), "old")?, compat),
             "updatePodGroup" => {
                 group_changed(&Self::object(old, "old")?, &Self::object(new, "new")?)
             }
@@ -343,7 +343,7 @@ impl JobCase {
         compat: Compat,
         now: Timestamp,
     ) -> JobOutcome {
-        let choice = choose(job, request, compat);
+        let choice = decided(info, job, request, compat);
         let action = choice.action.as_str().to_owned();
         if let Some(delay) = choice.delay {
             return JobOutcome::Delayed {

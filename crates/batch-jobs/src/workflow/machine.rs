@@ -233,6 +233,12 @@ impl WorkflowMachine {
                 if known.is_some_and(|known| is_newer(known, object)) {
                     self.objects.insert(key.clone(), object.clone());
                 }
+                // The watch shows the same state, which is no news then.
+                if let Object::JobFlow(flow) = object
+                    && has_jobs_to_delete(flow)
+                {
+                    self.waiting.insert(key.clone());
+                }
             }
             Ok(Done::Nothing) | Err(_) => {}
         }

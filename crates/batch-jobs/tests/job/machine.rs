@@ -6,6 +6,7 @@ use evictd_batch_jobs::job::JobEvent;
 use evictd_batch_objects::Compat;
 use evictd_batch_objects::bus::Action;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 
 fn cluster(policies: Value) -> Cluster {
     let mut job = case("", json!([task("w", 2)]), json!([]))["job"].take();
@@ -99,6 +100,45 @@ fn a_job_restarts_when_a_pod_fails_and_no_more_often_than_it_may() {
     );
 }
 
+/// A job whose pods are created, and the watch events of the pods, which are held back.
+fn unseen() -> (Cluster, VecDeque<JobEvent>) {
+    let mut cluster = cluster(json!([]));
+    cluster.settle();
+    cluster.set_group_phase("Inqueue");
+    while cluster.pods().len() < 2 {
+        assert!(cluster.answer() || cluster.event());
+    }
+    let is_pod = |event: &JobEvent| matches!(event, JobEvent::Pod(_));
+    let (held, others) = cluster.events.drain(..).partition(is_pod);
+    cluster.events = others;
+    (cluster, held)
+}
+
+fn creations(cluster: &Cluster) -> usize {
+    let made = cluster.made.iter();
+    made.filter(|kind| *kind == "CreatePod").count()
+}
+
+#[test]
+fn s6_041_a_pod_that_no_watch_has_shown_yet_is_not_created_again() {
+    let (mut cluster, held) = unseen();
+    cluster.set_group_phase("Running");
+    cluster.settle();
+    assert_eq!(creations(&cluster), 2);
+    cluster.events.extend(held);
+    cluster.settle();
+    assert_eq!((creations(&cluster), cluster.pods().len()), (2, 2));
+    assert_eq!(cluster.job().status.pending, 2);
+}
+
+#[test]
+fn s6_041_a_pod_that_no_watch_ever_shows_is_read_and_replaced() {
+    let (mut cluster, _) = unseen();
+    cluster.stored.borrow_mut().pods.remove("train-w-0");
+    cluster.settle();
+    assert_eq!((creations(&cluster), cluster.pods().len()), (3, 2));
+}
+
 /// A mark is an event, and an event asks for the next ending: without a pause of its own each brought the next.
 #[test]
 fn a_pod_whose_deletion_is_refused_is_tried_again_later_each_time() {
@@ -150,7 +190,7 @@ fn a_job_is_aborted_and_resumed_by_commands() {
     let status = cluster.job().status;
     assert_eq!(
         (status.state.phase.as_str(), status.retry_count),
-        ("Running", 1)
+        ("Running", 0)
     );
     let issued = "Start to execute command AbortJob, and clean it up to make sure executed not more than once.";
     assert_eq!(told(&cluster, "CommandIssued")[0], issued);
@@ -259,7 +299,7 @@ fn an_evicted_pod_is_made_anew_and_a_marked_one_is_no_event() {
     // The restart deleted the other one: that was no eviction.
     assert_eq!(
         (cluster.phase().as_str(), cluster.job().status.retry_count),
-        ("Restarting", 1)
+        ("Restarting", 0)
     );
     let mut cluster = running(json!([]));
     cluster.remove_pod("train-w-1");
