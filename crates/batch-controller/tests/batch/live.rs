@@ -349,7 +349,8 @@ fn commands_abort_and_resume_a_job_once() {
     live.command("train", "ResumeJob");
     wait_until("it goes on", || live.group("train").is_some());
     start_pods(&live, "train");
-    assert_eq!(live.job("train")["status"]["retryCount"], 1);
+    // A resume uses up no retry.
+    assert_eq!(live.job("train")["status"].get("retryCount"), None);
     wait_until("no Command is left", || {
         live.admin.list("commands").is_empty()
     });
