@@ -36,7 +36,10 @@ const ARROWS: [(&str, &str); 34] = [
     ("placement", "pod devices"),
     ("preemption", "pod placement"),
     ("what-if", "pod"),
-    ("scheduling", "pod manifests placement preemption what-if"),
+    (
+        "scheduling",
+        "pod devices manifests placement preemption what-if",
+    ),
     ("batch-objects", "pod"),
     ("batch-jobs", "pod batch-objects"),
     ("batch-admission", "pod batch-objects"),
@@ -76,7 +79,7 @@ const ARROWS: [(&str, &str); 34] = [
     ),
     (
         "scheduler",
-        "pod manifests placement preemption what-if scheduling batch-objects batch daemon cluster-client command document",
+        "pod devices manifests placement preemption what-if scheduling batch-objects batch daemon cluster-client command document",
     ),
     (
         "evictd",

@@ -2,17 +2,20 @@
 
 use crate::claim::{Claim, ResolvedSubrequest, Subrequest};
 use crate::slice::Slice;
+use evictd_pod::Quantity;
 use evictd_pod::wire::{
     self, AllocatedConfiguration, AllocatedDevice, AllocatedDevices, Allocation, Device,
     DeviceConfiguration, NodeSelector, NodeSelectorTerm, Requirement,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A device chosen for a subrequest.
 pub(crate) struct Given<'a> {
     pub(crate) subrequest: &'a Subrequest,
     pub(crate) slice: &'a Slice,
     pub(crate) device: &'a Device,
+    /// What it consumes of a shared device.
+    pub(crate) share: Option<BTreeMap<String, Quantity>>,
 }
 
 /// The allocation of a claim. `chosen` holds the chosen alternative of each request, and `given` the devices in the
@@ -21,23 +24,69 @@ pub(crate) fn of(
     claim: &Claim,
     chosen: &[ResolvedSubrequest<'_>],
     given: &[Given<'_>],
+    node: &str,
 ) -> Allocation {
-    let results = given.iter().map(|given| AllocatedDevice {
-        request: given.subrequest.name.clone(),
-        driver: given.slice.spec.driver.clone(),
-        pool: given.slice.spec.pool.name.clone(),
-        device: given.device.name.clone(),
-        admin_access: given.subrequest.is_admin.then_some(true),
-        tolerations: given.subrequest.tolerations.clone(),
+    let results = given.iter().enumerate().map(|(index, given)| {
+        let share = given.share.as_ref();
+        AllocatedDevice {
+            request: given.subrequest.name.clone(),
+            driver: given.slice.spec.driver.clone(),
+            pool: given.slice.spec.pool.name.clone(),
+            device: given.device.name.clone(),
+            admin_access: given.subrequest.is_admin.then_some(true),
+            tolerations: given.subrequest.tolerations.clone(),
+            share_id: share.map(|_| share_id(claim, index, given)),
+            consumed_capacity: share.cloned().unwrap_or_default(),
+            binding_conditions: given.device.binding_conditions.clone(),
+            binding_failure_conditions: given.device.binding_failure_conditions.clone(),
+        }
     });
     Allocation {
         devices: AllocatedDevices {
             results: results.collect(),
             config: configurations(claim, chosen),
         },
-        node_selector: node_selector(given),
+        node_selector: node_selector(given, node),
+        allocation_timestamp: None,
     }
 }
+
+/// A UID that no other share of the device has: a hash of what the share is for. It is not random, so that an attempt can
+/// be repeated.
+fn share_id(claim: &Claim, index: usize, given: &Given<'_>) -> String {
+    let spec = &given.slice.spec;
+    let index = index.to_string();
+    let parts: [&str; 7] = [
+        &claim.wire.metadata.uid,
+        &claim.full_name(),
+        &given.subrequest.name,
+        &index,
+        &spec.driver,
+        &spec.pool.name,
+        &given.device.name,
+    ];
+    let hash = parts.iter().fold(FNV_BASIS, |hash, part| {
+        let bytes = part.bytes().chain(std::iter::once(0xff));
+        bytes.fold(hash, |hash, byte| {
+            (hash ^ u128::from(byte)).wrapping_mul(FNV_PRIME)
+        })
+    });
+    // Version 8 of RFC 9562 is for UIDs that are made in another way.
+    let hash = (hash & !(0xf << 76) & !(0x3 << 62)) | (0x8 << 76) | (0x2 << 62);
+    let text = format!("{hash:032x}");
+    let (a, b, c, d, e) = (
+        &text[..8],
+        &text[8..12],
+        &text[12..16],
+        &text[16..20],
+        &text[20..],
+    );
+    format!("{a}-{b}-{c}-{d}-{e}")
+}
+
+/// The constants of the FNV-1a hash with 128 bits.
+const FNV_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
 /// The maximum number of alternatives of a request.
 const MOST_ALTERNATIVES: i64 = 8;
@@ -111,16 +160,21 @@ fn configurations(claim: &Claim, chosen: &[ResolvedSubrequest<'_>]) -> Vec<Alloc
 }
 
 /// The nodes that can use the devices: the node of the first node-local device, or the nodes that all devices allow.
-fn node_selector(given: &[Given<'_>]) -> Option<NodeSelector> {
+fn node_selector(given: &[Given<'_>], node: &str) -> Option<NodeSelector> {
     let mut term = NodeSelectorTerm::default();
     for device in given {
-        let spec = &device.slice.spec;
-        if !spec.node_name.is_empty() {
+        let (name, selector) = device.slice.nodes_of(device.device);
+        let name = if device.device.binds_to_node {
+            node
+        } else {
+            name
+        };
+        if !name.is_empty() {
             let only = NodeSelectorTerm {
                 match_fields: vec![Requirement {
                     key: "metadata.name".to_owned(),
                     operator: "In".to_owned(),
-                    values: vec![spec.node_name.clone()],
+                    values: vec![name.to_owned()],
                 }],
                 ..NodeSelectorTerm::default()
             };
@@ -129,8 +183,10 @@ fn node_selector(given: &[Given<'_>]) -> Option<NodeSelector> {
             });
         }
         // A slice has a single term.
-        let terms = spec.node_selector.iter();
-        for allowed in terms.filter_map(|selector| selector.node_selector_terms.first()) {
+        for allowed in selector
+            .iter()
+            .filter_map(|selector| selector.node_selector_terms.first())
+        {
             add(&mut term.match_fields, &allowed.match_fields);
             add(&mut term.match_expressions, &allowed.match_expressions);
         }

@@ -1,8 +1,8 @@
 //! Claims and classes with compiled selectors.
 
-use crate::MOST_DEVICES;
 use crate::selectors::{Selector, Selectors};
-use evictd_pod::wire;
+use evictd_pod::{Quantity, wire};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The maximum total length of a claim's selectors, because compiling takes time. The API server allows up to 1024
@@ -15,12 +15,17 @@ pub(crate) struct Class {
     pub(crate) name: String,
     pub(crate) selectors: Vec<OwnSelector>,
     pub(crate) config: Vec<serde_json::Map<String, serde_json::Value>>,
+    /// The extended resource that it serves; may be empty.
+    pub(crate) resource: String,
+    pub(crate) created: Option<wire::Time>,
 }
 
 impl Class {
     pub(crate) fn new(wire: wire::DeviceClass, known: &mut Selectors) -> Self {
         Self {
             selectors: selectors_of(&wire.spec.selectors, known),
+            resource: wire.spec.extended_resource_name,
+            created: wire.metadata.creation_timestamp,
             name: wire.metadata.name,
             config: wire.spec.config,
         }
@@ -63,8 +68,8 @@ pub(crate) struct Subrequest {
     pub(crate) tolerations: Vec<wire::Toleration>,
     /// Admin access: devices in use count as available.
     pub(crate) is_admin: bool,
-    /// It requests a share of a device's capacity, which is not supported.
-    wants_share: bool,
+    /// The requested shares of capacities.
+    pub(crate) capacity: BTreeMap<String, Quantity>,
 }
 
 /// A subrequest and its class.
@@ -73,6 +78,9 @@ pub(crate) struct ResolvedSubrequest<'a> {
     pub(crate) subrequest: &'a Subrequest,
     pub(crate) class: &'a Class,
 }
+
+/// A subrequest by the indices of claim, request and alternative.
+pub(crate) type At = (usize, usize, usize);
 
 /// The number of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +107,11 @@ impl Subrequest {
             selectors: selectors_of(&wire.selectors, known),
             tolerations: wire.tolerations.clone(),
             is_admin: wire.admin_access == Some(true),
-            wants_share: wire.capacity.is_some(),
+            capacity: wire
+                .capacity
+                .as_ref()
+                .map(|capacity| capacity.requests.clone())
+                .unwrap_or_default(),
         }
     }
 }
@@ -145,20 +157,32 @@ impl Claim {
             .map(|selector| &**selector)
     }
 
-    /// Why no node can serve it, with kube-scheduler's message if there is one. `class` finds a class by name.
-    pub(crate) fn mistake<'c>(&self, class: &dyn Fn(&str) -> Option<&'c Class>) -> Option<String> {
+    /// The missing class of a request, in kube-scheduler's words.
+    pub(crate) fn missing_class(&self, has_class: &dyn Fn(&str) -> bool) -> Option<String> {
+        let subrequests = self
+            .requests
+            .iter()
+            .flat_map(|request| &request.subrequests);
+        let mut missing = subrequests.filter_map(|subrequest| {
+            let (request, class) = (&subrequest.name, &subrequest.class);
+            if class.is_empty() {
+                return Some(format!("request {request}: unsupported request type"));
+            }
+            (!has_class(class))
+                .then(|| format!("request {request}: device class {class} does not exist"))
+        });
+        missing.next()
+    }
+
+    /// Why it is invalid, so that no node can serve it.
+    pub(crate) fn mistake(&self) -> Option<String> {
         let name = self.full_name();
-        if self
-            .selectors()
-            .map(|selector| selector.text().len())
-            .sum::<usize>()
-            > MOST_TEXT
-        {
+        let selectors = self.selectors().map(|selector| selector.text().len());
+        if selectors.sum::<usize>() > MOST_TEXT {
             return Some(format!(
                 "claim {name}: its selectors have more than {MOST_TEXT} bytes"
             ));
         }
-        let mut least = 0usize;
         for request in &self.requests {
             if request.subrequests.is_empty() {
                 let request = &request.name;
@@ -167,75 +191,22 @@ impl Claim {
                 ));
             }
             for subrequest in &request.subrequests {
-                if let Some(mistake) = self.mistake_of(subrequest, class) {
-                    return Some(mistake);
+                if let Count::Unknown(mode) = &subrequest.count {
+                    let request = &subrequest.name;
+                    return Some(format!(
+                        "claim {name}, request {request}: unsupported count mode {mode}"
+                    ));
                 }
             }
-            let counts = request
-                .subrequests
-                .iter()
-                .map(|subrequest| match subrequest.count {
-                    Count::Exactly(count) => count,
-                    Count::All | Count::Unknown(_) => 1,
-                });
-            least = least.saturating_add(counts.min().unwrap_or(0));
         }
-        if least > MOST_DEVICES {
-            return Some(format!(
-                "claim {name}: number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}"
-            ));
-        }
-        let constraints = &self.wire.spec.devices.constraints;
-        let unknown = constraints
-            .iter()
-            .position(|constraint| constraint.match_attribute.is_none());
+        let mut constraints = self.wire.spec.devices.constraints.iter();
+        let unknown = constraints.position(|constraint| {
+            constraint.match_attribute.is_none() && constraint.distinct_attribute.is_none()
+        });
         unknown.map(|index| {
             format!(
                 "claim {name}, constraint #{index}: empty constraint (unsupported constraint type?)"
             )
         })
-    }
-
-    fn mistake_of<'c>(
-        &self,
-        subrequest: &Subrequest,
-        class: &dyn Fn(&str) -> Option<&'c Class>,
-    ) -> Option<String> {
-        let (claim, request) = (self.full_name(), &subrequest.name);
-        if subrequest.class.is_empty() {
-            return Some(format!("request {request}: unsupported request type"));
-        }
-        let Some(class) = class(&subrequest.class) else {
-            let class = &subrequest.class;
-            return Some(format!(
-                "request {request}: device class {class} does not exist"
-            ));
-        };
-        if let Count::Unknown(mode) = &subrequest.count {
-            return Some(format!(
-                "claim {claim}, request {request}: unsupported count mode {mode}"
-            ));
-        }
-        if subrequest.wants_share {
-            return Some(format!(
-                "claim {claim}, request {request}: asks for a share of a device's capacity, which this scheduler does not give"
-            ));
-        }
-        let wrong = |selectors: &[OwnSelector]| {
-            let mut selectors = selectors.iter().enumerate();
-            selectors.find_map(|(index, selector)| {
-                let unknown = "CEL expression empty (unsupported selector type?)";
-                let error = selector.as_ref().map_or_else(
-                    || Some(unknown.to_owned()),
-                    |selector| Some(format!("CEL compile error: {}", selector.error()?)),
-                )?;
-                Some(format!("selector #{index}: {error}"))
-            })
-        };
-        if let Some(wrong) = wrong(&class.selectors) {
-            return Some(format!("class {}: {wrong}", class.name));
-        }
-        wrong(&subrequest.selectors)
-            .map(|wrong| format!("claim {claim}, request {request}: {wrong}"))
     }
 }

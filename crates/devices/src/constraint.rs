@@ -2,25 +2,26 @@
 
 use evictd_pod::wire::{Device, DeviceAttribute, DeviceConstraint};
 
-/// The devices of some requests must have the same value of an attribute.
+/// The devices of some requests must have the same value of an attribute, or all different ones.
 #[derive(Debug)]
 pub(crate) struct Constraint<'c> {
     /// Empty for all requests.
     requests: &'c [String],
     attribute: &'c str,
-    /// The common value of the added devices, and their number.
-    value: Option<DeviceAttribute>,
-    count: usize,
+    is_distinct: bool,
+    /// The values of the added devices, in the order in which they were added.
+    values: Vec<DeviceAttribute>,
 }
 
 impl<'c> Constraint<'c> {
     /// `None` for an unsupported kind.
     pub(crate) fn new(wire: &'c DeviceConstraint) -> Option<Self> {
+        let distinct = wire.distinct_attribute.as_deref();
         Some(Self {
             requests: &wire.requests,
-            attribute: wire.match_attribute.as_deref()?,
-            value: None,
-            count: 0,
+            is_distinct: wire.match_attribute.is_none() && distinct.is_some(),
+            attribute: wire.match_attribute.as_deref().or(distinct)?,
+            values: Vec::new(),
         })
     }
 
@@ -39,22 +40,19 @@ impl<'c> Constraint<'c> {
         let Some(value) = find(device, driver, self.attribute) else {
             return false;
         };
-        let fits = self.count == 0 || self.value.as_ref() == Some(value);
         let has_value = *value != DeviceAttribute::default();
-        if !fits || (self.count > 0 && !has_value) {
-            return false;
+        let is_known = self.values.contains(value);
+        let fits = self.values.is_empty() || (has_value && is_known != self.is_distinct);
+        if fits {
+            self.values.push(value.clone());
         }
-        if self.count == 0 {
-            self.value = Some(value.clone());
-        }
-        self.count += 1;
-        true
+        fits
     }
 
-    /// Removes a device that was added for this request.
+    /// Removes the device that was added last for this request.
     pub(crate) fn remove(&mut self, request: &str) {
         if self.is_about(request) {
-            self.count -= 1;
+            self.values.pop();
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The resource slices, classes and claims of a cluster, and allocations that the API server does not show yet.
 
 use crate::claim::{Claim, Class};
+use crate::pool::{PoolEntry, PoolKey, State, state_elsewhere};
 use crate::selectors::Selectors;
-use crate::slice::{Node, Slice};
+use crate::slice::{Node, Slice, kinds};
 use evictd_pod::wire::{self, Allocation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,23 +12,26 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Inventory {
     /// By name.
-    slices: BTreeMap<Arc<str>, Slice>,
+    slices: BTreeMap<Arc<str>, Arc<Slice>>,
     /// Names of slices by node. The empty name holds slices for several nodes.
     by_node: HashMap<String, BTreeSet<Arc<str>>>,
-    /// Names of slices by driver and pool.
-    by_pool: HashMap<(String, String), BTreeSet<Arc<str>>>,
+    pools: HashMap<PoolKey, PoolEntry>,
+    /// Pools with counters from which no node without their devices can take all.
+    unready: BTreeMap<PoolKey, State>,
     /// The number of slice versions so far.
     versions: u64,
     selectors: Selectors,
     classes: HashMap<String, Class>,
+    /// The class that serves an extended resource.
+    by_resource: HashMap<String, String>,
     /// By namespace and name.
     claims: BTreeMap<(String, String), Arc<Claim>>,
+    /// The special claims of pods, by the UID of the pod.
+    special: HashMap<Arc<str>, (String, String)>,
     /// Assumed allocations by the claim's UID, with their pods.
     assumed: HashMap<String, AssumedAllocation>,
     /// Claims with an assumed allocation since the current gang began.
     shared: Option<BTreeSet<String>>,
-    /// How many claims use a device, by driver and pool, then by name.
-    taken: HashMap<(String, String), HashMap<String, usize>>,
 }
 
 #[derive(Debug)]
@@ -43,16 +47,37 @@ impl Inventory {
         self.remove_slice(&wire.metadata.name);
         let name: Arc<str> = wire.metadata.name.into();
         self.versions += 1;
-        let slice = Slice {
+        let slice = Arc::new(Slice {
+            kinds: kinds(&wire.spec.devices),
             spec: wire.spec,
             version: self.versions,
-        };
+        });
         let node = slice.node().unwrap_or_default().to_owned();
         let at = self.by_node.entry(node).or_default();
         at.insert(Arc::clone(&name));
-        let of = self.by_pool.entry(pool(&slice.spec)).or_default();
-        of.insert(Arc::clone(&name));
+        let key = pool(&slice.spec);
+        let entry = self.pools.entry(key.clone()).or_default();
+        entry.slices.insert(Arc::clone(&name), Arc::clone(&slice));
         self.slices.insert(name, slice);
+        self.pool_changed(&key);
+    }
+
+    /// After a slice of a pool was added or removed.
+    fn pool_changed(&mut self, key: &PoolKey) {
+        self.unready.remove(key);
+        let Some(entry) = self.pools.get_mut(key) else {
+            return;
+        };
+        entry.forget_counters();
+        if entry.is_empty() {
+            self.pools.remove(key);
+            return;
+        }
+        if entry.slices.values().any(|slice| slice.has_counters())
+            && let Some(state) = state_elsewhere(key, entry)
+        {
+            self.unready.insert(key.clone(), state);
+        }
     }
 
     /// Removes a slice. Returns whether it existed.
@@ -62,7 +87,11 @@ impl Inventory {
         };
         let node = slice.node().unwrap_or_default().to_owned();
         take(&mut self.by_node, &node, name);
-        take(&mut self.by_pool, &pool(&slice.spec), name);
+        let key = pool(&slice.spec);
+        if let Some(entry) = self.pools.get_mut(&key) {
+            entry.slices.remove(name);
+        }
+        self.pool_changed(&key);
         true
     }
 
@@ -71,11 +100,34 @@ impl Inventory {
         let name = wire.metadata.name.clone();
         let class = Class::new(wire, &mut self.selectors);
         self.classes.insert(name, class);
+        self.find_resources();
+    }
+
+    /// Finds the class of each extended resource: the youngest, and of equally old ones the first by name.
+    fn find_resources(&mut self) {
+        let mut classes: Vec<&Class> = self.classes.values().collect();
+        classes.sort_by_key(|class| (class.created, std::cmp::Reverse(&*class.name)));
+        let named = classes.iter().map(|class| (class.resource.clone(), class));
+        let named = named.filter(|(resource, _)| !resource.is_empty());
+        let implicit = classes
+            .iter()
+            .map(|class| (format!("{IMPLICIT_RESOURCE}{}", class.name), class));
+        let all = named.chain(implicit);
+        self.by_resource = all
+            .map(|(resource, class)| (resource, class.name.clone()))
+            .collect();
+    }
+
+    /// The name of the class whose devices serve an extended resource.
+    pub fn class_of_resource(&self, resource: &str) -> Option<&str> {
+        self.by_resource.get(resource).map(String::as_str)
     }
 
     /// Removes a class. Returns whether it existed.
     pub fn remove_class(&mut self, name: &str) -> bool {
-        self.classes.remove(name).is_some()
+        let removed = self.classes.remove(name).is_some();
+        self.find_resources();
+        removed
     }
 
     /// Adds or replaces a claim. An allocation in its status replaces an assumed one.
@@ -94,7 +146,12 @@ impl Inventory {
         self.forget_claim(&key);
         if let Some(allocation) = &wire.status.allocation {
             self.withdraw(&wire.metadata.uid);
-            count(&mut self.taken, allocation, true);
+            self.count(allocation, true);
+        }
+        if let Some(pod) = special_of(&wire.metadata) {
+            // The claim itself replaces what was assumed before it existed.
+            self.withdraw(&special_key(&pod));
+            self.special.insert(pod, key.clone());
         }
         let claim = Claim::new(wire, &mut self.selectors);
         self.claims.insert(key, Arc::new(claim));
@@ -112,8 +169,11 @@ impl Inventory {
 
     fn forget_claim(&mut self, key: &(String, String)) -> Option<Arc<Claim>> {
         let claim = self.claims.remove(key)?;
+        if let Some(pod) = special_of(&claim.wire.metadata) {
+            self.special.remove(&pod);
+        }
         if let Some(allocation) = &claim.wire.status.allocation {
-            count(&mut self.taken, allocation, false);
+            self.count(allocation, false);
         }
         Some(claim)
     }
@@ -121,6 +181,12 @@ impl Inventory {
     /// The last observed version of a claim.
     pub fn claim(&self, namespace: &str, name: &str) -> Option<&wire::ResourceClaim> {
         let claim = self.claims.get(&(namespace.to_owned(), name.to_owned()));
+        claim.map(|claim| &claim.wire)
+    }
+
+    /// The stored special claim of a pod, by the pod's UID.
+    pub fn special_claim(&self, pod: &str) -> Option<&wire::ResourceClaim> {
+        let claim = self.claims.get(self.special.get(pod)?);
         claim.map(|claim| &claim.wire)
     }
 
@@ -161,7 +227,7 @@ impl Inventory {
             return;
         }
         self.withdraw(claim);
-        count(&mut self.taken, &allocation, true);
+        self.count(&allocation, true);
         let pods = BTreeSet::from([pod.to_owned()]);
         let assumption = AssumedAllocation { pods, allocation };
         self.assumed.insert(claim.to_owned(), assumption);
@@ -210,34 +276,69 @@ impl Inventory {
 
     fn withdraw(&mut self, claim: &str) {
         if let Some(assumption) = self.assumed.remove(claim) {
-            count(&mut self.taken, &assumption.allocation, false);
+            self.count(&assumption.allocation, false);
         }
         if let Some(shared) = &mut self.shared {
             shared.remove(claim);
         }
     }
 
-    /// The supported slices for this node, sorted by name.
+    /// The slices with devices for this node, sorted by name.
     pub(crate) fn slices_at<'i>(&'i self, node: &dyn Node) -> Vec<&'i Slice> {
         let of = |name: &str| self.by_node.get(name).into_iter().flatten();
         let names: BTreeSet<&Arc<str>> = of(node.name()).chain(of("")).collect();
         let slices = names.into_iter().filter_map(|name| self.slices.get(name));
-        let understood = slices.filter(|slice| slice.is_supported());
-        understood.filter(|slice| slice.is_for(node)).collect()
+        let slices = slices.map(|slice| &**slice);
+        let slices = slices.filter(|slice| !slice.has_counters());
+        slices.filter(|slice| slice.is_for(node)).collect()
     }
 
-    /// All slices of a pool, for any node.
-    pub(crate) fn slices_of(&self, (driver, pool): (&str, &str)) -> impl Iterator<Item = &Slice> {
-        let key = (driver.to_owned(), pool.to_owned());
-        let names = self.by_pool.get(&key).into_iter().flatten();
-        names.filter_map(|name| self.slices.get(name))
+    pub(crate) fn pool(&self, (driver, name): (&str, &str)) -> Option<&PoolEntry> {
+        self.pools.get(&(driver.to_owned(), name.to_owned()))
     }
 
-    /// The devices of a pool that are in use.
-    pub(crate) fn taken(&self, driver: &str, pool: &str) -> Option<&HashMap<String, usize>> {
-        self.taken.get(&(driver.to_owned(), pool.to_owned()))
+    /// Pools that are incomplete or invalid on nodes that cannot use their devices.
+    pub(crate) fn unready_elsewhere(&self) -> &BTreeMap<PoolKey, State> {
+        &self.unready
+    }
+
+    /// Counts the devices of an allocation as used or as free. Admin access does not use a device.
+    fn count(&mut self, allocation: &Allocation, more: bool) {
+        let devices = allocation.devices.results.iter();
+        for device in devices.filter(|device| device.admin_access != Some(true)) {
+            let key = (device.driver.clone(), device.pool.clone());
+            let pool = self.pools.entry(key.clone()).or_default();
+            pool.forget_counters();
+            let usage = pool.usage.entry(device.device.clone()).or_default();
+            usage.count(device, more);
+            if usage.is_none() {
+                pool.usage.remove(&device.device);
+            }
+            if pool.is_empty() {
+                self.pools.remove(&key);
+            }
+        }
     }
 }
+
+/// The UID of the pod whose extended resources a special claim serves.
+fn special_of(metadata: &wire::Metadata) -> Option<Arc<str>> {
+    let annotation = metadata.annotations.get(SPECIAL)?;
+    let mut owners = metadata.owner_references.iter();
+    let owner = owners.find(|owner| owner.controller && owner.kind == "Pod")?;
+    (annotation == "true").then(|| (*owner.uid).into())
+}
+
+/// The key of a special claim before it has a UID, by the UID of its pod.
+pub fn special_key(pod: &str) -> String {
+    format!("special claim of {pod}")
+}
+
+/// The annotation of a special claim.
+const SPECIAL: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// Every class serves this prefix with its name as an extended resource.
+const IMPLICIT_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 
 /// Whether it is an older version of the same object that arrives late. Kubernetes allows resource versions to be
 /// compared as numbers.
@@ -256,31 +357,6 @@ fn take<K: std::hash::Hash + Eq>(names: &mut HashMap<K, BTreeSet<Arc<str>>>, key
         named.remove(name);
         if named.is_empty() {
             names.remove(key);
-        }
-    }
-}
-
-/// Counts the devices of an allocation as used or as free. Admin access does not use a device.
-fn count(
-    taken: &mut HashMap<(String, String), HashMap<String, usize>>,
-    allocation: &Allocation,
-    more: bool,
-) {
-    let devices = allocation.devices.results.iter();
-    for device in devices.filter(|device| device.admin_access != Some(true)) {
-        let key = (device.driver.clone(), device.pool.clone());
-        let pool = taken.entry(key.clone()).or_default();
-        let devices = pool.entry(device.device.clone()).or_default();
-        if more {
-            *devices += 1;
-            continue;
-        }
-        *devices = devices.saturating_sub(1);
-        if *devices == 0 {
-            pool.remove(&device.device);
-        }
-        if pool.is_empty() {
-            taken.remove(&key);
         }
     }
 }

@@ -1,25 +1,36 @@
 //! Dynamic resource allocation: which published devices a claim can have on a node, as kube-scheduler 1.36 allocates
 //! them with structured parameters. Pure: objects come in, allocations come out.
 //!
-//! It decides as kube-scheduler does with the features `DRAPartitionableDevices`, `DRAConsumableCapacity`,
-//! `DRADeviceBindingConditions` and `DRAExtendedResource` turned off. Devices that need one of them are never
-//! allocated.
+//! It decides as kube-scheduler does with its default gates: shared counters, shares of capacities, binding conditions and
+//! extended resources included. Where 1.36 has faults that 1.37 repairs, it decides as 1.37.
 
 mod allocation;
+mod binding;
+mod candidate;
+mod capacity;
 mod cel;
 mod claim;
 mod constraint;
+mod counters;
+mod demand;
+mod extended;
+mod gather;
 mod inventory;
+mod limits;
 mod pool;
 mod search;
 mod selectors;
 mod slice;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use allocation::preference;
-pub use inventory::Inventory;
-pub use search::{Demand, Problem};
+pub use binding::{Binding, binding, has_failed_binding, needs_binding};
+pub use demand::Demand;
+pub use extended::{ContainerRequests, Mapping, SpecialRequests, special_claim, special_requests};
+pub use inventory::{Inventory, special_key};
+pub use limits::Problem;
 pub use slice::{Node, selects};
 
 /// The maximum number of devices of a claim.

@@ -1,8 +1,71 @@
-//! Gathers the pools whose devices a node can use.
+//! A pool: its slices, the use of its devices, and its state as a node sees it.
 
-use crate::Inventory;
-use crate::slice::{Node, Slice};
-use std::collections::{BTreeMap, HashSet};
+use crate::counters::Counters;
+use crate::slice::Slice;
+use crate::usage::Usage;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A pool by driver and name.
+pub(crate) type PoolKey = (String, String);
+
+/// The slices of a pool and the use of its devices.
+#[derive(Debug, Default)]
+pub(crate) struct PoolEntry {
+    /// By name.
+    pub(crate) slices: BTreeMap<Arc<str>, Arc<Slice>>,
+    /// The use of devices by name.
+    pub(crate) usage: HashMap<String, Usage>,
+    /// The counters of a generation, until a slice or the use of a device changes.
+    counters: Mutex<Option<(i64, Arc<Counters>)>>,
+}
+
+impl PoolEntry {
+    /// The use of a device; `None` if no claim has it.
+    pub(crate) fn usage(&self, device: &str) -> Option<&Usage> {
+        self.usage.get(device)
+    }
+
+    /// Whether it has neither slices nor used devices.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slices.is_empty() && self.usage.is_empty()
+    }
+
+    /// After a slice or the use of a device has changed.
+    pub(crate) fn forget_counters(&mut self) {
+        let counters = self.counters.get_mut();
+        *counters.unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// All slices, for any node.
+    fn slices(&self) -> impl Iterator<Item = &Slice> + Clone {
+        self.slices.values().map(|slice| &**slice)
+    }
+
+    /// The counters of a generation; `None` if its devices consume none and no slice defines one.
+    fn counters(&self, generation: i64) -> Option<Arc<Counters>> {
+        let lock = || self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, counters)) = &*lock()
+            && *known == generation
+        {
+            return Some(Arc::clone(counters));
+        }
+        let slices = self.slices();
+        let slices = slices.filter(move |slice| slice.spec.pool.generation == generation);
+        let consumes = |slice: &Slice| {
+            let mut devices = slice.spec.devices.iter();
+            devices.any(|device| !device.consumes_counters.is_empty())
+        };
+        let mut relevant = slices.clone();
+        if !relevant.any(|slice| slice.has_counters() || consumes(slice)) {
+            return None;
+        }
+        let is_in_use = |device: &str| self.usage.contains_key(device);
+        let counters = Arc::new(Counters::new(slices, &is_in_use));
+        *lock() = Some((generation, Arc::clone(&counters)));
+        Some(counters)
+    }
+}
 
 /// A pool as a node sees it.
 #[derive(Debug)]
@@ -12,55 +75,83 @@ pub(crate) struct Pool<'i> {
     pub(crate) state: State,
     /// Slices of the newest generation that the node can use; empty unless the pool is complete.
     pub(crate) slices: Vec<&'i Slice>,
+    /// The shared counters, if devices consume some.
+    pub(crate) counters: Option<Arc<Counters>>,
+    pub(crate) entry: Option<&'i PoolEntry>,
 }
 
 /// Whether devices of a pool can be allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
-    /// Slices are missing, because the driver is about to publish them.
+    /// Slices are missing, because the driver is about to publish them, or there are too many.
     Incomplete,
-    /// Two devices have the same name.
+    /// Two devices or counter sets have the same name, or a device consumes an unknown counter.
     Invalid,
 }
 
-/// The pools, sorted by driver and name.
-pub(crate) fn gather<'i>(known: &'i Inventory, node: &dyn Node) -> Vec<Pool<'i>> {
-    let mut pools: BTreeMap<(&str, &str), Vec<&Slice>> = BTreeMap::new();
-    for slice in known.slices_at(node) {
-        let (spec, pool) = (&slice.spec, &slice.spec.pool);
-        let newest = pools.entry((&spec.driver, &pool.name)).or_default();
-        match newest.first().map(|first| first.spec.pool.generation) {
-            Some(generation) if pool.generation < generation => {}
-            Some(generation) if pool.generation > generation => *newest = vec![slice],
-            _ => newest.push(slice),
-        }
+impl Pool<'_> {
+    /// Whether one of its devices must be bound before the pod. Such pools are tried last.
+    pub(crate) fn needs_binding(&self) -> bool {
+        let mut devices = self.slices.iter().flat_map(|slice| &slice.spec.devices);
+        devices.any(|device| !device.binding_conditions.is_empty())
     }
-    let pools = pools.into_iter();
-    let pools = pools.filter_map(|((driver, name), slices)| {
-        let state = state(known, (driver, name), &slices)?;
-        let slices = if state == State::Ready {
-            slices
-        } else {
-            Vec::new()
-        };
-        Some(Pool {
-            driver,
-            name,
-            state,
-            slices,
-        })
-    });
-    pools.collect()
 }
 
-/// `None` for a pool whose newer generation has no slice for the node.
-fn state(known: &Inventory, pool: (&str, &str), slices: &[&Slice]) -> Option<State> {
-    let first = &slices.first()?.spec.pool;
+/// A pool as it looks where these device slices can be used. `None` if a newer generation has no slice there.
+pub(crate) fn pool_of<'i>(
+    (driver, name): (&'i str, &'i str),
+    entry: &'i PoolEntry,
+    mut slices: Vec<&'i Slice>,
+) -> Option<Pool<'i>> {
+    let counter_slices: Vec<&Slice> = entry
+        .slices()
+        .filter(|slice| slice.has_counters())
+        .collect();
+    let generation = |slice: &&Slice| slice.spec.pool.generation;
+    let relevant = slices.iter().chain(&counter_slices);
+    let newest = relevant.clone().map(generation).max()?;
+    let count = relevant.filter(|slice| generation(slice) == newest).count();
+    slices.retain(|slice| generation(slice) == newest);
+    let first = slices.first().copied();
+    let first = first.or_else(|| {
+        let mut counter_slices = counter_slices.into_iter();
+        counter_slices.find(|slice| generation(slice) == newest)
+    })?;
+    let state = state(entry, (first, count), &slices)?;
+    let counters = entry.counters(newest);
+    let is_invalid = state == State::Ready
+        && counters
+            .as_ref()
+            .is_some_and(|counters| counters.is_invalid);
+    let state = if is_invalid { State::Invalid } else { state };
+    if state != State::Ready {
+        slices.clear();
+    }
+    Some(Pool {
+        driver,
+        name,
+        state,
+        slices,
+        counters,
+        entry: Some(entry),
+    })
+}
+
+/// The state of a pool where none of its devices can be used, if it has counters.
+pub(crate) fn state_elsewhere(key: &PoolKey, entry: &PoolEntry) -> Option<State> {
+    let key = (key.0.as_str(), key.1.as_str());
+    let pool = pool_of(key, entry, Vec::new())?;
+    (pool.state != State::Ready).then_some(pool.state)
+}
+
+/// `first` is a slice that counts, of so many. `None` for a pool whose newer generation has no slice for the node.
+fn state(entry: &PoolEntry, (first, count): (&Slice, usize), slices: &[&Slice]) -> Option<State> {
+    let first = &first.spec.pool;
     let is_all = |count: usize| i64::try_from(count) == Ok(first.resource_slice_count);
-    if !is_all(slices.len()) {
+    if !is_all(count) {
         let mut count = 0;
-        for other in known.slices_of(pool) {
+        for other in entry.slices() {
             let generation = other.spec.pool.generation;
             if generation > first.generation {
                 return None;

@@ -3,17 +3,20 @@
 
 use crate::MOST_DEVICES;
 use crate::allocation::{self, Given};
-use crate::claim::{Claim, Count, ResolvedSubrequest, Subrequest};
+use crate::candidate::{Candidate, Candidates};
+use crate::claim::{At, Claim, Count, ResolvedSubrequest, Subrequest};
 use crate::constraint::Constraint;
+use crate::gather::gather;
 use crate::inventory::Inventory;
-use crate::pool::{Pool, State, gather};
+use crate::limits::{Limits, Problem};
+use crate::pool::{Pool, State};
 use crate::selectors::{Selector, Selectors};
-use crate::slice::{Node, Slice};
+use crate::slice::Node;
+use evictd_pod::Quantity;
 use evictd_pod::wire::{Allocation, Device};
-use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// The maximum cost of a search on one node, in units of selector cost. Cached results count in full, so that the
 /// answer does not depend on earlier searches. Equal devices are tried once. Only costly selectors, or constraints
@@ -22,160 +25,31 @@ const MOST_UNITS: u64 = 5_000_000;
 /// The cost of searching for a device, and of looking at one.
 const SEARCH: u64 = 100;
 const LOOK: u64 = 10;
-/// The maximum cost of uncached selectors over all nodes of an attempt; the last evaluation may exceed it. The next
-/// attempt starts with the cached results.
-const MOST_EVALUATED: u64 = 4_000_000;
-
 /// Looking at this many devices takes about as long as one unit.
 const STEPS_OF_UNIT: u64 = 32;
 
-/// The unallocated claims of a pod.
-#[derive(Debug)]
-pub struct Demand {
-    claims: Vec<Arc<Claim>>,
-    /// The cost of the uncached selectors so far.
-    evaluated_cost: AtomicU64,
-}
-
-/// Why the claims cannot be allocated on a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
-    /// Too few devices match.
-    NotEnough,
-    /// Too few devices match, and an invalid pool was skipped.
-    InvalidPools,
-    /// A request for all devices needs a pool that is incomplete or invalid.
-    PoolInUpdate(String),
-    /// A request for all devices violates a constraint.
-    Constraint(String),
-    /// A selector fails, or a device has an unsupported attribute.
-    Selector(String),
-    /// The search was given up at its cost limit.
-    TooExpensive,
-    /// The attempt reached the limit for uncached selectors. The next attempt continues.
-    Interrupted,
-}
-
-impl Demand {
-    /// The claims of a namespace, in order. Unknown names are left out.
-    ///
-    /// # Errors
-    /// Why one of them cannot be allocated on any node.
-    pub fn new<'n>(
-        known: &Inventory,
-        namespace: &str,
-        names: impl IntoIterator<Item = &'n str>,
-    ) -> Result<Self, String> {
-        let claims = names.into_iter();
-        let claims = claims.filter_map(|name| known.compiled(namespace, name).cloned());
-        let claims: Vec<_> = claims.collect();
-        match claims
-            .iter()
-            .find_map(|claim| claim.mistake(&|name| known.class(name)))
-        {
-            Some(mistake) => Err(mistake),
-            None => Ok(Self {
-                claims,
-                evaluated_cost: AtomicU64::new(0),
-            }),
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn units_asked(&self) -> u64 {
-        self.evaluated_cost.load(Ordering::Relaxed)
-    }
-
-    /// The score of these allocations, one for each claim; see [`allocation::preference`].
-    pub fn preference(&self, allocations: &[Allocation]) -> i64 {
-        let claims = self.claims.iter().zip(allocations);
-        claims
-            .map(|(claim, allocation)| allocation::preference(&claim.wire, allocation))
-            .sum()
-    }
-
-    /// Whether there is no claim to allocate.
-    pub fn is_empty(&self) -> bool {
-        self.claims.is_empty()
-    }
-
-    /// Allocates all claims on a node, in their order.
-    ///
-    /// # Errors
-    /// Why that is impossible.
-    pub fn allocate(&self, known: &Inventory, node: &dyn Node) -> Result<Vec<Allocation>, Problem> {
-        self.allocate_within(known, node, u64::MAX).0
-    }
-
-    /// The same while uncached selectors cost no more than `left` units; the last evaluation may exceed it. Returns the
-    /// result and what the search cost, without cached results.
-    pub fn allocate_within(
-        &self,
-        known: &Inventory,
-        node: &dyn Node,
-        left: u64,
-    ) -> (Result<Vec<Allocation>, Problem>, u64) {
-        let evaluated = self.evaluated_cost.load(Ordering::Relaxed);
-        let limits = Limits {
-            evaluated: evaluated.saturating_add(left).min(MOST_EVALUATED + 1),
-            spent: Cell::new(0),
-        };
-        let found = self.search(known, node, &limits);
-        (found, limits.spent.get())
-    }
-
-    fn search(
-        &self,
-        known: &Inventory,
-        node: &dyn Node,
-        limits: &Limits,
-    ) -> Result<Vec<Allocation>, Problem> {
-        let pools = gather(known, node);
-        let mut search = Search::new((self, limits), known, &pools)?;
-        match search.claim(0) {
-            Ok(true) => Ok(search.allocations()),
-            Err(Stop::Problem(problem)) => Err(problem),
-            Ok(false) | Err(Stop::TooMany) => {
-                let invalid = pools.iter().any(|pool| pool.state == State::Invalid);
-                Err(if invalid {
-                    Problem::InvalidPools
-                } else {
-                    Problem::NotEnough
-                })
-            }
+/// Allocates all claims on a node, in their order.
+pub(crate) fn search(
+    claims: &[Arc<Claim>],
+    known: &Inventory,
+    node: &dyn Node,
+    limits: &Limits<'_>,
+) -> Result<Vec<Allocation>, Problem> {
+    let pools = gather(known, node);
+    let mut search = Search::new((claims, limits), known, &pools, node)?;
+    match search.claim(0) {
+        Ok(true) => Ok(search.allocations()),
+        Err(Stop::Problem(problem)) => Err(problem),
+        Ok(false) | Err(Stop::TooMany) => {
+            let invalid = pools.iter().any(|pool| pool.state == State::Invalid);
+            Err(if invalid {
+                Problem::InvalidPools
+            } else {
+                Problem::NotEnough
+            })
         }
     }
 }
-
-/// The limit of a search, and its cost so far without cached results.
-struct Limits {
-    /// A further uncached selector is evaluated while those of the demand have cost less than this.
-    evaluated: u64,
-    spent: Cell<u64>,
-}
-
-impl Limits {
-    fn charge(&self, units: u64) {
-        self.spent.set(self.spent.get().saturating_add(units));
-    }
-}
-
-/// A device that the node can use.
-struct Candidate<'a> {
-    slice: &'a Slice,
-    /// Its index in the slice.
-    at: usize,
-    device: &'a Device,
-    /// Whether another claim uses it.
-    in_use: bool,
-    /// Equal devices have the same kind.
-    kind: usize,
-    /// The claims of this demand that use it, as indices.
-    taken_by: Vec<usize>,
-}
-
-/// A subrequest by the indices of claim, request and alternative.
-type At = (usize, usize, usize);
 
 /// Why the search ends here.
 enum Stop {
@@ -186,12 +60,21 @@ enum Stop {
 
 type Step = Result<bool, Stop>;
 
+/// A device that the search has taken.
+struct Taken {
+    at: At,
+    /// The candidate.
+    index: usize,
+    /// What is consumed of its capacities.
+    share: BTreeMap<String, Quantity>,
+}
+
 struct Search<'a> {
-    demand: &'a Demand,
-    limits: &'a Limits,
+    limits: &'a Limits<'a>,
     selectors: &'a Selectors,
     claims: &'a [Arc<Claim>],
-    candidates: Vec<Candidate<'a>>,
+    node: &'a dyn Node,
+    candidates: Candidates<'a>,
     /// By claim, request and alternative.
     resolved: Vec<Vec<Vec<ResolvedSubrequest<'a>>>>,
     /// The devices of subrequests for all devices.
@@ -201,40 +84,44 @@ struct Search<'a> {
     /// By claim.
     constraints: Vec<Vec<Constraint<'a>>>,
     /// By claim: its devices, each with its subrequest.
-    results: Vec<Vec<(At, usize)>>,
+    results: Vec<Vec<Taken>>,
     /// By claim and request: the chosen alternative.
     chosen: Vec<Vec<usize>>,
+    /// The states from which no allocation was found.
+    failed: HashSet<Vec<usize>>,
     spent: u64,
 }
 
 impl<'a> Search<'a> {
     fn new(
-        (demand, limits): (&'a Demand, &'a Limits),
+        (claims, limits): (&'a [Arc<Claim>], &'a Limits<'a>),
         known: &'a Inventory,
-        pools: &[Pool<'a>],
+        pools: &'a [Pool<'a>],
+        node: &'a dyn Node,
     ) -> Result<Self, Problem> {
-        let claims = &demand.claims;
-        let candidates = candidates(known, pools);
-        limits.charge(candidates.len() as u64 / STEPS_OF_UNIT);
+        let candidates = Candidates::new(pools);
+        limits.charge(candidates.all.len() as u64 / STEPS_OF_UNIT);
         let mut search = Self {
-            demand,
             limits,
             selectors: known.selectors(),
             claims,
+            node,
             candidates,
             resolved: Vec::new(),
             all: HashMap::new(),
             selected: HashMap::new(),
             constraints: claims.iter().map(|claim| constraints(claim)).collect(),
-            results: vec![Vec::new(); claims.len()],
+            results: claims.iter().map(|_| Vec::new()).collect(),
             chosen: claims
                 .iter()
                 .map(|claim| vec![0; claim.requests.len()])
                 .collect(),
+            failed: HashSet::new(),
             spent: 0,
         };
         search.prepare(known)?;
         search.gather_all(pools)?;
+        search.limit_devices()?;
         Ok(search)
     }
 
@@ -284,12 +171,37 @@ impl<'a> Search<'a> {
                 )));
             }
             let mut all = Vec::new();
-            for index in 0..self.candidates.len() {
-                if self.is_selected(at, index)? {
+            for index in 0..self.candidates.all.len() {
+                // A device that has too little left is not one of those that can serve the request.
+                let subrequest = self.resolved(at).subrequest;
+                if self.is_selected(at, index)?
+                    && self.candidates.all[index].share(subrequest).is_some()
+                {
                     all.push(index);
                 }
             }
             self.all.insert(at, all);
+        }
+        Ok(())
+    }
+
+    /// Checks that no claim needs too many devices, whatever alternatives it gets.
+    fn limit_devices(&self) -> Result<(), Problem> {
+        for (index, claim) in self.claims.iter().enumerate() {
+            let requests = claim.requests.iter().enumerate().map(|(request, wanted)| {
+                let subrequests = 0..wanted.subrequests.len();
+                subrequests
+                    .map(|subrequest| self.count((index, request, subrequest)))
+                    .min()
+                    .unwrap_or(0)
+            });
+            let least = requests.fold(0, usize::saturating_add);
+            if least > MOST_DEVICES {
+                let name = claim.full_name();
+                return Err(Problem::Claim(format!(
+                    "claim {name}: number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}"
+                )));
+            }
         }
         Ok(())
     }
@@ -304,6 +216,8 @@ impl<'a> Search<'a> {
             && self.all_select(&subrequest.selectors, index, || {
                 format!("claim {}", claims[at.0].full_name())
             })?;
+        let Candidate { slice, device, .. } = self.candidates.all[index];
+        let selected = selected && slice.allows(device, self.node);
         self.selected.insert((at, index), selected);
         Ok(selected)
     }
@@ -324,23 +238,24 @@ impl<'a> Search<'a> {
         whose: impl Fn() -> String,
     ) -> Result<bool, Problem> {
         let wrong = |number: usize, error: &str| {
-            Problem::Selector(format!(
-                "{}: selector #{number}: CEL runtime error: {error}",
-                whose()
-            ))
+            Problem::Selector(format!("{}: selector #{number}: {error}", whose()))
         };
         for (number, selector) in selectors.iter().enumerate() {
-            let unknown = || wrong(number, "unsupported selector type");
+            let unknown = || wrong(number, "CEL expression empty (unsupported selector type?)");
             let selector = selector.as_deref().ok_or_else(unknown)?;
-            let evaluated_cost = &self.demand.evaluated_cost;
-            let Candidate { slice, at, .. } = self.candidates[index];
+            if let Some(error) = selector.error() {
+                return Err(wrong(number, &format!("CEL compile error: {error}")));
+            }
+            let evaluated_cost = self.limits.evaluated_cost;
+            let Candidate { slice, at, .. } = self.candidates.all[index];
             let may_evaluate = evaluated_cost.load(Ordering::Relaxed) < self.limits.evaluated;
             let uncached = self.selectors.evaluate(selector, slice, at, may_evaluate);
             let (verdict, cost) = uncached.ok_or(Problem::Interrupted)?;
             evaluated_cost.fetch_add(cost, Ordering::Relaxed);
             self.limits.charge(cost);
             self.spend(verdict.cost)?;
-            if !verdict.selects.map_err(|error| wrong(number, &error))? {
+            let failed = |error: Arc<str>| wrong(number, &format!("CEL runtime error: {error}"));
+            if !verdict.selects.map_err(failed)? {
                 return Ok(false);
             }
         }
@@ -395,15 +310,6 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn is_free(&self, claim: usize, subrequest: &Subrequest, index: usize) -> bool {
-        let candidate = &self.candidates[index];
-        if subrequest.is_admin {
-            !candidate.taken_by.contains(&claim)
-        } else {
-            !candidate.in_use && candidate.taken_by.is_empty()
-        }
-    }
-
     /// Allocates the devices of a subrequest from an index on, and all later requests.
     fn devices(&mut self, at: At, from: usize) -> Step {
         self.spend(SEARCH).map_err(Stop::Problem)?;
@@ -423,48 +329,86 @@ impl<'a> Search<'a> {
         if takes_all {
             let device = self.all.get(&at).and_then(|all| all.get(from)).copied();
             return match device {
-                Some(device) => Ok(self.take(at, device)? && self.allocate_rest(at, from, device)?),
+                Some(device) => Ok(self.take(at, device)? && self.allocate_rest(at, from)?),
                 None => Ok(false),
             };
         }
+        // In another order the same devices fail, too.
+        let last = self.results[claim].last().filter(|_| from > 0);
+        let first = last.map_or(0, |last| last.index + 1);
+        let state = self.state(at, first);
+        if self.failed.contains(&state) {
+            return Ok(false);
+        }
         let mut failed_kinds = HashSet::new();
         self.limits
-            .charge(self.candidates.len() as u64 / STEPS_OF_UNIT);
-        for index in 0..self.candidates.len() {
+            .charge(self.candidates.all.len() as u64 / STEPS_OF_UNIT);
+        for index in first..self.candidates.all.len() {
             self.spend(LOOK).map_err(Stop::Problem)?;
-            let kind = self.candidates[index].kind;
+            let candidate = &self.candidates.all[index];
+            let (kind, is_special) = (candidate.kind, candidate.is_special());
             // A device equal to one that failed fails, too, unless admin access ignores who uses it.
-            let known = !subrequest.is_admin && failed_kinds.contains(&kind);
-            if known || !self.is_free(claim, subrequest, index) {
+            let known = !subrequest.is_admin && !is_special && failed_kinds.contains(&kind);
+            if known || !candidate.is_free(at, subrequest) {
                 continue;
             }
             let selected = self.is_selected(at, index).map_err(Stop::Problem)?;
-            if selected && self.take(at, index)? && self.allocate_rest(at, from, index)? {
+            if selected && self.take(at, index)? && self.allocate_rest(at, from)? {
                 return Ok(true);
             }
-            failed_kinds.insert(kind);
+            if !is_special {
+                failed_kinds.insert(kind);
+            }
         }
+        self.failed.insert(state);
         Ok(false)
     }
 
+    /// What decides whether the rest can be allocated: the request, where it looks on, the alternatives chosen so far, and
+    /// the kinds of the devices that each request has.
+    fn state(&self, at: At, first: usize) -> Vec<usize> {
+        let (claim, request, subrequest) = at;
+        let mut state = vec![claim, request, subrequest, first];
+        let taken = self.results[..=claim].iter().flatten();
+        let taken = taken.map(|taken| {
+            let candidate = &self.candidates.all[taken.index];
+            // Shares of equal devices may differ.
+            let kind = if candidate.device.allow_multiple_allocations {
+                2 * self.candidates.all.len() + taken.index
+            } else {
+                candidate.kind
+            };
+            (taken.at, kind)
+        });
+        let mut taken: Vec<(At, usize)> = taken.collect();
+        taken.sort_unstable();
+        let taken = taken.iter();
+        state.extend(taken.flat_map(|(at, kind)| [at.0, at.1, at.2, *kind]));
+        state
+    }
+
     /// Allocates the rest, or releases this device if that fails.
-    fn allocate_rest(&mut self, at: At, from: usize, device: usize) -> Step {
+    fn allocate_rest(&mut self, at: At, from: usize) -> Step {
         let done = self.devices(at, from + 1);
         if !matches!(done, Ok(true)) {
-            self.give_back(at, device);
+            self.give_back(at);
         }
         done
     }
 
-    /// Takes a selected device if it is free, untainted and within the constraints.
+    /// Takes a selected device if it is free and untainted, has enough left, and is within the constraints.
     fn take(&mut self, at: At, index: usize) -> Step {
         let claim = at.0;
         let subrequest = self.resolved(at).subrequest;
-        let candidate = &self.candidates[index];
-        if !self.is_free(claim, subrequest, index)
-            || !is_supported(candidate.device)
-            || has_untolerated_taint(candidate.device, subrequest)
+        let candidate = &self.candidates.all[index];
+        if !candidate.is_free(at, subrequest) || has_untolerated_taint(candidate.device, subrequest)
         {
+            return Ok(false);
+        }
+        let Some(share) = candidate.share(subrequest) else {
+            return Ok(false);
+        };
+        if self.candidates.short_counter(index).is_some() {
             return Ok(false);
         }
         let (driver, device) = (candidate.slice.spec.driver.as_str(), candidate.device);
@@ -487,30 +431,33 @@ impl<'a> Search<'a> {
             }
             return Ok(false);
         }
-        self.candidates[index].taken_by.push(claim);
-        self.results[claim].push((at, index));
+        self.candidates.take(at, index, &share);
+        self.results[claim].push(Taken { at, index, share });
         Ok(true)
     }
 
     /// Releases the device that was taken last.
-    fn give_back(&mut self, at: At, index: usize) {
+    fn give_back(&mut self, at: At) {
         let subrequest = self.resolved(at).subrequest;
         for constraint in &mut self.constraints[at.0] {
             constraint.remove(&subrequest.name);
         }
-        self.candidates[index].taken_by.pop();
-        self.results[at.0].pop();
+        if let Some(taken) = self.results[at.0].pop() {
+            self.candidates.give_back(taken.index, &taken.share);
+        }
     }
 
     fn allocations(&self) -> Vec<Allocation> {
         let claims = self.claims.iter().enumerate();
         let allocations = claims.map(|(index, claim)| {
-            let given = self.results[index].iter().map(|(at, device)| {
-                let Candidate { slice, device, .. } = &self.candidates[*device];
+            let given = self.results[index].iter().map(|taken| {
+                let Candidate { slice, device, .. } = &self.candidates.all[taken.index];
+                let is_shared = device.allow_multiple_allocations;
                 Given {
-                    subrequest: self.resolved(*at).subrequest,
+                    subrequest: self.resolved(taken.at).subrequest,
                     slice,
                     device,
+                    share: is_shared.then(|| taken.share.clone()),
                 }
             });
             let requests = self.resolved[index].iter().zip(&self.chosen[index]);
@@ -520,51 +467,11 @@ impl<'a> Search<'a> {
                 claim,
                 &chosen.collect::<Vec<_>>(),
                 &given.collect::<Vec<_>>(),
+                self.node.name(),
             )
         });
         allocations.collect()
     }
-}
-
-/// The devices of complete pools, in order.
-fn candidates<'a>(known: &'a Inventory, pools: &[Pool<'a>]) -> Vec<Candidate<'a>> {
-    let mut candidates: Vec<Candidate<'_>> = Vec::new();
-    for pool in pools {
-        let taken = known.taken(pool.driver, pool.name);
-        let first = candidates.len();
-        for slice in &pool.slices {
-            for (at, device) in slice.spec.devices.iter().enumerate() {
-                let in_use = taken.is_some_and(|taken| taken.contains_key(&device.name));
-                let alike = candidates[first..].iter();
-                let mut alike = alike.filter(|other| other.in_use == in_use);
-                let kind = alike.find(|other| are_equal(other.device, device));
-                candidates.push(Candidate {
-                    slice,
-                    at,
-                    device,
-                    in_use,
-                    kind: kind.map_or(candidates.len(), |other| other.kind),
-                    taken_by: Vec::new(),
-                });
-            }
-        }
-    }
-    candidates
-}
-
-/// Whether two devices of a pool differ only by name.
-fn are_equal(one: &Device, other: &Device) -> bool {
-    one.attributes == other.attributes
-        && one.capacity == other.capacity
-        && one.taints == other.taints
-        && is_supported(one) == is_supported(other)
-}
-
-/// Whether the device needs none of the unsupported features: shared counters, shared capacity or binding conditions.
-const fn is_supported(device: &Device) -> bool {
-    device.consumes_counters.is_empty()
-        && !device.allow_multiple_allocations
-        && device.binding_conditions.is_empty()
 }
 
 fn constraints(claim: &Claim) -> Vec<Constraint<'_>> {

@@ -36,12 +36,14 @@ pub(crate) struct Slice {
     pub(crate) spec: wire::SliceSpec,
     /// Unique among all slices and their versions.
     pub(crate) version: u64,
+    /// For each device the index of the first equal one.
+    pub(crate) kinds: Vec<usize>,
 }
 
 impl Slice {
-    /// Devices of partitionable pools are not supported.
-    pub(crate) fn is_supported(&self) -> bool {
-        self.spec.per_device_node_selection.is_none() && self.spec.shared_counters.is_empty()
+    /// Whether it defines counters. Such a slice has no devices.
+    pub(crate) fn has_counters(&self) -> bool {
+        !self.spec.shared_counters.is_empty()
     }
 
     /// The only node that can use it.
@@ -50,14 +52,77 @@ impl Slice {
         (!name.is_empty()).then_some(name)
     }
 
+    /// Whether each device says which nodes can use it.
+    fn is_per_device(&self) -> bool {
+        self.spec.per_device_node_selection == Some(true)
+    }
+
+    /// Whether the node can use one of its devices.
     pub(crate) fn is_for(&self, node: &dyn Node) -> bool {
-        match &self.spec {
-            spec if !spec.node_name.is_empty() => spec.node_name == node.name(),
-            spec if spec.all_nodes => true,
-            spec => spec
-                .node_selector
-                .as_ref()
-                .is_some_and(|selector| selects(selector, node)),
+        let spec = &self.spec;
+        if self.is_per_device() {
+            return spec.devices.iter().any(|device| self.allows(device, node));
+        }
+        matches(
+            &spec.node_name,
+            spec.all_nodes,
+            spec.node_selector.as_ref(),
+            node,
+        )
+    }
+
+    /// Whether a device of the slice allows the node, if each says so itself.
+    pub(crate) fn allows(&self, device: &wire::Device, node: &dyn Node) -> bool {
+        let selector = device.node_selector.as_ref();
+        !self.is_per_device() || matches(&device.node_name, device.all_nodes, selector, node)
+    }
+
+    /// The node and the nodes that can use a device.
+    pub(crate) fn nodes_of<'s>(
+        &'s self,
+        device: &'s wire::Device,
+    ) -> (&'s str, Option<&'s wire::NodeSelector>) {
+        if self.is_per_device() {
+            (&device.node_name, device.node_selector.as_ref())
+        } else {
+            (&self.spec.node_name, self.spec.node_selector.as_ref())
         }
     }
+}
+
+fn matches(name: &str, all: bool, selector: Option<&wire::NodeSelector>, node: &dyn Node) -> bool {
+    if name.is_empty() {
+        all || selector.is_some_and(|selector| selects(selector, node))
+    } else {
+        name == node.name()
+    }
+}
+
+/// For each device the index of the first one that differs from it only by name.
+pub(crate) fn kinds(devices: &[wire::Device]) -> Vec<usize> {
+    let mut kinds: Vec<usize> = Vec::with_capacity(devices.len());
+    for (index, device) in devices.iter().enumerate() {
+        let mut known = (0..index).filter(|other| kinds[*other] == *other);
+        let known = known.find(|other| are_equal(&devices[*other], device));
+        kinds.push(known.unwrap_or(index));
+    }
+    kinds
+}
+
+fn are_equal(one: &wire::Device, other: &wire::Device) -> bool {
+    let of = |device: &wire::Device| {
+        (
+            device.binds_to_node,
+            device.allow_multiple_allocations,
+            device.all_nodes,
+        )
+    };
+    of(one) == of(other)
+        && one.attributes == other.attributes
+        && one.capacity == other.capacity
+        && one.taints == other.taints
+        && one.consumes_counters == other.consumes_counters
+        && one.binding_conditions == other.binding_conditions
+        && one.node_name == other.node_name
+        && one.node_selector == other.node_selector
 }

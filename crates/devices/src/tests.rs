@@ -4,6 +4,7 @@
 )]
 
 mod bounds;
+mod partitions;
 
 use super::{Demand, Inventory, Node, Problem};
 use evictd_pod::wire::{Allocation, DeviceClass, ResourceClaim, ResourceSlice};
@@ -283,7 +284,7 @@ fn the_allocation_has_the_node_selector_of_its_slices() {
         reach(json!({ "nodeName": "", "allNodes": true })),
         (Some(Value::Null), true)
     );
-    // Unsupported devices are never allocated.
+    // The device names no node, and a slice with counters has no devices.
     assert_eq!(
         reach(json!({ "nodeName": "", "perDeviceNodeSelection": true })),
         (None, false)
@@ -292,34 +293,6 @@ fn the_allocation_has_the_node_selector_of_its_slices() {
         reach(json!({ "sharedCounters": [{ "name": "x" }] })),
         (None, false)
     );
-}
-
-#[test]
-fn partitionable_shared_and_conditional_devices_are_never_allocated() {
-    let counters =
-        json!([{ "counterSet": "memory", "counters": { "memory": { "value": "10Gi" } } }]);
-    for (field, value) in [
-        ("consumesCounters", counters),
-        ("allowMultipleAllocations", json!(true)),
-        ("bindingConditions", json!(["attached"])),
-    ] {
-        let mut other = gpu("a", "h100", 0);
-        other[field] = value;
-        let mut known = inventory();
-        known.put_slice(slice(
-            "one",
-            json!({ "devices": [other, gpu("b", "h100", 0)] }),
-        ));
-        let one = json!({ "requests": exactly(json!({})) });
-        assert_eq!(devices_for(&mut known, one).unwrap(), ["r=b"], "{field}");
-        // A request for all devices fails without it.
-        let all = json!({ "requests": exactly(json!({ "allocationMode": "All" })) });
-        assert_eq!(
-            devices_for(&mut known, all),
-            Err(Problem::NotEnough),
-            "{field}"
-        );
-    }
 }
 
 #[test]
@@ -363,13 +336,9 @@ fn configurations_of_classes_come_first_without_duplicates() {
 }
 
 #[test]
-fn an_invalid_claim_is_rejected_before_any_node_is_searched() {
+fn an_invalid_claim_gets_devices_nowhere() {
     let mut known = inventory();
     known.put_class(class("broken", "device.driver =="));
-    let mut told = |devices: Value| {
-        known.put_claim(claim("c", devices));
-        Demand::new(&known, "shop", ["c"]).unwrap_err()
-    };
     for (requests, expected) in [
         (
             exactly(json!({ "deviceClassName": "tpu" })),
@@ -379,6 +348,16 @@ fn an_invalid_claim_is_rejected_before_any_node_is_searched() {
             exactly(json!({ "deviceClassName": "" })),
             "request r: unsupported request type",
         ),
+    ] {
+        known.put_claim(claim("c", json!({ "requests": requests })));
+        let missing = Demand::new(&known, "shop", ["c"]).unwrap_err();
+        assert_eq!(missing, expected);
+    }
+    let mut told = |devices: Value| match devices_for(&mut known, devices) {
+        Err(Problem::Claim(why) | Problem::Selector(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    for (requests, expected) in [
         (
             json!([{ "name": "r" }]),
             "resource claim shop/c, request r: unknown request type",
@@ -393,7 +372,7 @@ fn an_invalid_claim_is_rejected_before_any_node_is_searched() {
         ),
         (
             exactly(json!({ "selectors": [{}] })),
-            "claim shop/c, request r: selector #0: CEL expression empty (unsupported selector type?)",
+            "claim shop/c: selector #0: CEL expression empty (unsupported selector type?)",
         ),
     ] {
         assert_eq!(told(json!({ "requests": requests })), expected);
@@ -403,10 +382,6 @@ fn an_invalid_claim_is_rejected_before_any_node_is_searched() {
         broken.starts_with("class broken: selector #0: CEL compile error: "),
         "{broken}"
     );
-    let share = told(
-        json!({ "requests": exactly(json!({ "capacity": { "requests": { "memory": "1Gi" } } })) }),
-    );
-    assert!(share.contains("share of a device's capacity"), "{share}");
     let constraint =
         told(json!({ "requests": exactly(json!({})), "constraints": [{ "requests": [] }] }));
     assert!(

@@ -1,5 +1,6 @@
 //! The devices that a pod gets with its node.
 
+use evictd_devices::SpecialRequests;
 use evictd_pod::wire::Allocation;
 
 /// The allocation and reservation to write into a claim before its pod can be bound.
@@ -12,4 +13,8 @@ pub struct DeviceChoice {
     /// The devices to allocate; `None` for a claim that is allocated already. The claim is reserved for the pod in both
     /// cases.
     pub allocation: Option<Allocation>,
+    /// Whether drivers must bind the devices before the pod.
+    pub needs_binding: bool,
+    /// What the claim requests, for a special claim that does not exist yet.
+    pub special: Option<SpecialRequests>,
 }

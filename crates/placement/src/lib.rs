@@ -55,6 +55,7 @@ mod cost;
 mod devices;
 mod domains;
 mod evicted;
+mod extended_resources;
 mod features;
 pub mod filter;
 mod group;
@@ -88,10 +89,11 @@ pub use cost::estimated_cost;
 pub use devices::DeviceChoice;
 pub use domains::{Domain, Domains};
 pub use evictd_pod::selector::SelectorError;
+pub use extended_resources::{ExtendedRequests, SPECIAL_CLAIM};
 pub use features::Features;
 pub use filter::{
-    Code, DEVICES_GO_ON, Filter, Here, Reason, Rejection, device_choices, shared_claims,
-    unavailable_claim, volume_choices,
+    Code, DEVICES_GO_ON, Filter, Here, Reason, Rejection, device_choices, has_claims,
+    left_over_claim, shared_claims, unavailable_claim, volume_choices,
 };
 pub use group::{Group, GroupId};
 pub use id::NodeId;

@@ -1,5 +1,6 @@
 //! The part of a pod's spec that decides where it fits, without requests and labels. Pods of one workload share it.
 
+use crate::extended_resources::{ExtendedRequests, requests_of};
 use crate::features::Features;
 use crate::invalid_object::{InvalidField, InvalidObject};
 use crate::labels::Labels;
@@ -58,6 +59,8 @@ pub struct Template {
     pub volumes: Box<[Volume]>,
     /// Resource claims, of a pod without a node.
     pub device_claims: Box<[DeviceClaim]>,
+    /// Requests for extended resources, of a pod without a node.
+    pub extended: Box<[ExtendedRequests]>,
     /// The kubelet features that it needs.
     pub features: Features,
 }
@@ -322,6 +325,7 @@ impl Template {
             soft_spread: Box::default(),
             images: Box::default(),
             device_claims: Box::default(),
+            extended: Box::default(),
             ..self.clone()
         }
     }
@@ -412,6 +416,11 @@ impl Template {
                 Box::default()
             } else {
                 device_claims(symbols, pod)
+            },
+            extended: if placed {
+                Box::default()
+            } else {
+                requests_of(spec)
             },
             features: Features::of_pod(spec),
             volumes: spec

@@ -39,7 +39,7 @@ pub fn is_short(requested: i64, capacity: i64, used: i64) -> bool {
 }
 
 /// Whether an init container is a sidecar, which keeps running beside the containers.
-pub(crate) fn is_sidecar(container: &Container) -> bool {
+pub fn is_sidecar(container: &Container) -> bool {
     container.restart_policy == "Always"
 }
 

@@ -2,7 +2,7 @@
 
 use crate::dump::Loaded;
 use evictd_document::Assumptions;
-use evictd_placement::{Checks, Cluster, InvalidObject, Pod};
+use evictd_placement::{Checks, Cluster, Code, InvalidObject, Pod};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::config::Configuration;
@@ -128,7 +128,18 @@ impl Case {
             };
             let status = Status {
                 code: code.as_str(),
-                reasons: filtered.reasons(cluster, pod, *verdict),
+                reasons: match code {
+                    // kube-scheduler ends the attempt with such an error, which names the object.
+                    Code::Error => self
+                        .framework
+                        .obstacle(cluster, pod, id)
+                        .map(|error| {
+                            let plugin = plugin.unwrap_or_default();
+                            vec![format!("running {plugin:?} filter plugin: {error}")]
+                        })
+                        .unwrap_or_else(|| filtered.reasons(cluster, pod, *verdict)),
+                    _ => filtered.reasons(cluster, pod, *verdict),
+                },
                 plugin: plugin.map(str::to_owned),
             };
             Some((cluster.node_name(id).to_owned(), status))

@@ -178,6 +178,7 @@ pub(crate) fn select_host(
         feasible: feasible.len(),
         score: (feasible.len() > 1).then_some(best),
         top,
+        nodes: Vec::new(),
         evidence: Evidence::default(),
     }
 }

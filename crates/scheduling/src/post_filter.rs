@@ -3,7 +3,7 @@
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::{Framework, PostFilter};
 use crate::pre_bind::ClaimRef;
-use evictd_placement::{Cluster, NodeId, Pod, unavailable_claim};
+use evictd_placement::{Cluster, Pod, has_claims, left_over_claim, unavailable_claim};
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
 use std::collections::BTreeSet;
 
@@ -119,18 +119,23 @@ impl Framework {
         pod: &Pod,
         filtered: &Filtered,
     ) -> Option<ClaimRef> {
-        let by_devices = |verdict: &Verdict| match verdict {
-            Verdict::Rejected(index, _) => self.filters[*index].name() == "DynamicResources",
-            _ => false,
-        };
-        let nodes: Vec<NodeId> = cluster
-            .node_ids()
-            .zip(&filtered.verdicts)
-            .filter(|(_, verdict)| by_devices(verdict))
-            .map(|(id, _)| id)
-            .collect();
-        let claim = unavailable_claim(cluster, pod, &nodes)?;
-        Some(ClaimRef::of(&claim.metadata))
+        let nodes = cluster.node_ids().zip(&filtered.verdicts);
+        let nodes = nodes.filter_map(|(id, verdict)| match verdict {
+            Verdict::Rejected(index, rejection)
+                if self.filters[*index].name() == "DynamicResources" =>
+            {
+                Some((id, rejection.reason))
+            }
+            _ => None,
+        });
+        if let Some(claim) = unavailable_claim(cluster, pod, nodes) {
+            return Some(ClaimRef::of(&claim.metadata));
+        }
+        let claim = left_over_claim(cluster, pod)?;
+        Some(ClaimRef {
+            is_special: true,
+            ..ClaimRef::of(&claim.metadata)
+        })
     }
 }
 
@@ -143,10 +148,14 @@ fn claim_message(
     let rejected_by_itself = filtered
         .pre_filter_rejection()
         .is_some_and(|(plugin, _)| plugin == PostFilter::DynamicResources.as_str());
-    if rejected_by_itself || cluster.template(pod).device_claims.is_empty() {
+    if rejected_by_itself || !has_claims(cluster, pod) {
         "no new claims to deallocate"
-    } else if deallocates.is_some() {
-        "deallocation of ResourceClaim completed"
+    } else if let Some(claim) = deallocates {
+        if claim.is_special {
+            "deletion of ResourceClaim completed"
+        } else {
+            "deallocation of ResourceClaim completed"
+        }
     } else {
         "still not schedulable"
     }

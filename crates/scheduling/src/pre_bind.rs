@@ -25,6 +25,8 @@ pub struct ClaimRef {
     pub uid: String,
     /// The version.
     pub resource_version: String,
+    /// Whether it is a special claim for extended resources, which is deleted with its devices.
+    pub is_special: bool,
 }
 
 impl ClaimRef {
@@ -34,6 +36,7 @@ impl ClaimRef {
             name: metadata.name.clone(),
             uid: metadata.uid.to_string(),
             resource_version: metadata.resource_version.to_string(),
+            is_special: false,
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct ScheduleResult {
     pub score: Option<i64>,
     /// All nodes with that score.
     pub top: Vec<NodeId>,
+    /// The feasible nodes, if each was looked at for this pod alone.
+    pub nodes: Vec<NodeId>,
     /// Why this node was chosen.
     pub evidence: Evidence,
 }
@@ -121,6 +123,9 @@ impl SchedulingAlgorithm {
         };
         if let Some(mut result) = cache.select_host(framework.tie_break, cluster, allowed) {
             result.evidence.rejections = cache.rejections(framework, cluster, pod);
+            if !cluster.template(pod).device_claims.is_empty() {
+                result.nodes = cache.feasible(allowed).map(|(id, _)| id).collect();
+            }
             return Ok(result);
         }
         let filtered = Filtered::of_verdicts(framework, cache.verdicts().to_vec());
@@ -166,6 +171,7 @@ fn schedule_uncached(
         feasible: filtered.feasible.len(),
         score: scores.and_then(|scores| scores.totals.into_iter().max()),
         top,
+        nodes: filtered.feasible,
         evidence,
     })
 }

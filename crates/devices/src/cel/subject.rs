@@ -26,8 +26,10 @@ impl Subject {
             ("driver", Value::text(driver)),
             ("attributes", attributes.value()),
             ("capacity", capacity.value()),
-            // Always false: shared allocation is not supported.
-            ("allowMultipleAllocations", Value::Bool(false)),
+            (
+                "allowMultipleAllocations",
+                Value::Bool(device.allow_multiple_allocations),
+            ),
         ];
         let entries = fields
             .into_iter()

@@ -238,7 +238,19 @@ impl Cluster {
         &self.devices
     }
 
-    /// Slices, classes and claims, to update. Cached results of other pods do not depend on them.
+    /// Adds or replaces a class of devices. It may serve an extended resource, so that cached results end.
+    pub fn put_device_class(&mut self, class: wire::DeviceClass) {
+        self.devices.put_class(class);
+        self.changes.all();
+    }
+
+    /// Removes a class of devices.
+    pub fn remove_device_class(&mut self, name: &str) {
+        self.devices.remove_class(name);
+        self.changes.all();
+    }
+
+    /// Slices and claims, to update. Cached results of other pods do not depend on them.
     pub const fn devices_mut(&mut self) -> &mut Inventory {
         &mut self.devices
     }

@@ -3,19 +3,26 @@
 use super::{Code, Filter, Here, Reason, Rejection};
 use crate::cluster::{Cluster, NodeView};
 use crate::devices::DeviceChoice;
+use crate::extended_resources::{SPECIAL_CLAIM, Special, left_over};
 use crate::id::NodeId;
 use crate::interrupt::INTERRUPTED;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::DeviceClaim;
-use evictd_devices::{Demand, Problem, preference, selects};
+use evictd_devices::{
+    Demand, Problem, SpecialRequests, has_failed_binding, needs_binding, preference, selects,
+    special_claim, special_key,
+};
 use evictd_pod::resource_claims::{PodClaim, StoredClaim};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const NOT_ENOUGH: &str = "cannot allocate all claims";
 /// The message of a node whose device search was interrupted. The next attempt continues it.
 pub const DEVICES_GO_ON: &str = "the search for devices goes on with the next attempt";
 const NOT_HERE: &str = "resourceclaim not available on the node";
+const LEFT_OVER: &str = "cannot schedule extended resource claim";
 
 /// The claims of a pod, in the order of its spec.
 ///
@@ -46,23 +53,10 @@ fn claims<'c>(cluster: &'c Cluster, pod: &Pod) -> Result<Vec<&'c ResourceClaim>,
     claims.collect()
 }
 
-/// How many pods can reserve a claim (API limit).
-const MOST_CONSUMERS: usize = 256;
-
 /// The devices of a claim: its allocation, or those assumed for another pod of the same gang.
 fn allocation<'c>(cluster: &'c Cluster, claim: &'c ResourceClaim) -> Option<&'c Allocation> {
     let allocated = claim.status.allocation.as_ref();
     allocated.or_else(|| Some(cluster.devices().shared(&claim.metadata.uid)?.0))
-}
-
-/// Whether an allocated claim is reserved by the maximum number of pods, so that this one cannot use it.
-fn is_full(cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
-    let reserved = &claim.status.reserved_for;
-    let coming = cluster.devices().shared(&claim.metadata.uid);
-    let count = reserved.len() + coming.map_or(0, |(_, pods)| pods);
-    count >= MOST_CONSUMERS
-        && allocation(cluster, claim).is_some()
-        && reserved.iter().all(|consumer| consumer.uid != pod.uid())
 }
 
 /// The `DynamicResources` score of the claims that are allocated already.
@@ -72,6 +66,13 @@ pub(crate) fn preference_of_allocated(cluster: &Cluster, pod: &Pod) -> i64 {
     allocated.sum()
 }
 
+/// Whether a claim of the pod lists alternatives, so that nodes can differ in their score.
+pub(crate) fn has_alternatives(cluster: &Cluster, pod: &Pod) -> bool {
+    let claims = claims(cluster, pod).unwrap_or_default();
+    let mut requests = claims.iter().flat_map(|claim| &claim.spec.devices.requests);
+    requests.any(|request| !request.first_available.is_empty())
+}
+
 /// The claims of a pod that need devices.
 ///
 /// # Errors
@@ -79,9 +80,6 @@ pub(crate) fn preference_of_allocated(cluster: &Cluster, pod: &Pod) -> i64 {
 pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
     let known = cluster.devices();
     let claims = claims(cluster, pod)?;
-    if claims.iter().any(|claim| is_full(cluster, pod, claim)) {
-        return Err("resourceclaim in use".to_owned());
-    }
     let waiting = claims
         .iter()
         .filter(|claim| allocation(cluster, claim).is_none());
@@ -100,37 +98,104 @@ pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
     Demand::new(known, namespace, names)
 }
 
-/// The node selectors of the allocated claims' devices.
-fn reaches(cluster: &Cluster, pod: &Pod) -> Vec<NodeSelector> {
-    let claims = claims(cluster, pod).unwrap_or_default().into_iter();
-    let allocations = claims.filter_map(|claim| allocation(cluster, claim));
-    allocations
-        .filter_map(|allocation| allocation.node_selector.clone())
-        .collect()
+/// Whether the pod has claims, also a special one for extended resources.
+pub fn has_claims(cluster: &Cluster, pod: &Pod) -> bool {
+    !cluster.template(pod).device_claims.is_empty() || Special::of(cluster, pod).is_some()
+}
+
+/// The special claim that an earlier attempt has left without devices. It must be deleted before the pod can be tried.
+pub fn left_over_claim<'c>(cluster: &'c Cluster, pod: &Pod) -> Option<&'c ResourceClaim> {
+    Special::of(cluster, pod)?;
+    left_over(cluster, pod).filter(|claim| claim.status.allocation.is_none())
 }
 
 struct Devices {
     namespace: Symbol,
     demand: Demand,
+    /// The extended resources that devices may serve, unless an earlier attempt has allocated them.
+    special: Option<Special>,
+    pod: Pod,
+    /// The demand with the special claim, by the resources that devices serve.
+    with_special: Mutex<BTreeMap<u64, Arc<Demand>>>,
+    /// Whether a special claim was left over.
+    is_left_over: bool,
     reaches: Vec<NodeSelector>,
+    /// Whether a claim has devices that cannot be bound.
+    has_failed: bool,
+}
+
+impl Devices {
+    fn of(cluster: &Cluster, pod: &Pod) -> Option<Self> {
+        let special = Special::of(cluster, pod);
+        if cluster.template(pod).device_claims.is_empty() && special.is_none() {
+            return None;
+        }
+        // On an error PreFilter has rejected the pod, or the claim counts as unchecked.
+        let demand = demand(cluster, pod).ok()?;
+        let known = special.as_ref().and_then(|_| left_over(cluster, pod));
+        let own = claims(cluster, pod).unwrap_or_default();
+        let allocated = own.into_iter().chain(known);
+        let allocated = allocated.filter_map(|claim| Some((claim, allocation(cluster, claim)?)));
+        let mut reaches = Vec::new();
+        let mut has_failed = false;
+        for (claim, allocation) in allocated {
+            has_failed |= has_failed_binding(allocation, &claim.status);
+            reaches.extend(allocation.node_selector.clone());
+        }
+        let is_left_over = known.is_some_and(|claim| claim.status.allocation.is_none());
+        let special = special.filter(|_| known.is_none());
+        let nothing = demand.is_empty()
+            && special.is_none()
+            && reaches.is_empty()
+            && !has_failed
+            && !is_left_over;
+        (!nothing).then(|| Self {
+            namespace: cluster.template(pod).namespace,
+            demand,
+            special,
+            pod: pod.clone(),
+            with_special: Mutex::default(),
+            is_left_over,
+            reaches,
+            has_failed,
+        })
+    }
+
+    /// The demand on this node, with the requests of the special claim.
+    fn on(&self, here: Here<'_>) -> (Option<Arc<Demand>>, Option<SpecialRequests>) {
+        let Some(special) = &self.special else {
+            return (None, None);
+        };
+        let served = special.served_on(here.cluster, here.node);
+        if served == 0 {
+            return (None, None);
+        }
+        let requests = special.requests(here.cluster, &self.pod, served);
+        let mut known = self
+            .with_special
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let demand = known.entry(served).or_insert_with(|| {
+            let claim = special_claim((self.pod.uid(), SPECIAL_CLAIM), &requests);
+            Arc::new(self.demand.with(claim))
+        });
+        (Some(Arc::clone(demand)), Some(requests))
+    }
+
+    /// The allocations on a node, and the requests of the special claim.
+    fn allocate(
+        &self,
+        here: Here<'_>,
+    ) -> Result<(Vec<Allocation>, Option<SpecialRequests>), Problem> {
+        let (demand, special) = self.on(here);
+        let demand = demand.as_deref().unwrap_or(&self.demand);
+        let allocations = demand.allocate(here.cluster.devices(), &node_view(here))?;
+        Ok((allocations, special))
+    }
 }
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-    if cluster.template(pod).device_claims.is_empty() {
-        return None;
-    }
-    // On an error PreFilter has rejected the pod, or the claim counts as unchecked.
-    let demand = demand(cluster, pod).ok()?;
-    let reaches = reaches(cluster, pod);
-    let nothing = demand.is_empty() && reaches.is_empty();
-    let namespace = cluster.template(pod).namespace;
-    (!nothing).then(|| {
-        Box::new(Devices {
-            namespace,
-            demand,
-            reaches,
-        }) as _
-    })
+    Devices::of(cluster, pod).map(|devices| Box::new(devices) as _)
 }
 
 fn node_view(here: Here<'_>) -> NodeView<'_> {
@@ -143,20 +208,23 @@ fn node_view(here: Here<'_>) -> NodeView<'_> {
 impl Filter for Devices {
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         let node = node_view(here);
-        if !self.demand.is_empty() {
+        if self.is_left_over {
+            return Err(Rejection::unresolvable(LEFT_OVER));
+        }
+        let (special, _) = self.on(here);
+        let demand = special.as_deref().unwrap_or(&self.demand);
+        if !demand.is_empty() {
             // Searching one node may take as long as all other filters on a thousand nodes.
             let interrupt = here.cluster.interrupt();
             if interrupt.look() {
                 return Err(Rejection::unresolvable(INTERRUPTED));
             }
             let left = interrupt.left_for_devices(self.namespace);
-            let (found, cost) = self
-                .demand
-                .allocate_within(here.cluster.devices(), &node, left);
+            let (found, cost) = demand.allocate_within(here.cluster.devices(), &node, left);
             interrupt.charge_devices(self.namespace, cost);
-            found.map_err(|problem| Rejection::unresolvable(message(&problem)))?;
+            found.map_err(|problem| rejection(&problem))?;
         }
-        if self.reaches.iter().all(|selector| selects(selector, &node)) {
+        if !self.has_failed && self.reaches.iter().all(|selector| selects(selector, &node)) {
             return Ok(());
         }
         Err(Rejection {
@@ -166,45 +234,69 @@ impl Filter for Devices {
     }
 
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
-        match self
-            .demand
-            .allocate(here.cluster.devices(), &node_view(here))
-        {
+        match self.allocate(here) {
             Err(
                 Problem::PoolInUpdate(detail)
                 | Problem::Constraint(detail)
-                | Problem::Selector(detail),
+                | Problem::Selector(detail)
+                | Problem::Claim(detail),
             ) => Some(detail),
             _ => None,
         }
     }
 }
 
-/// kube-scheduler's message, also for errors that end its whole attempt. Here such an error rejects one node only,
-/// because other nodes need not suffer.
-const fn message(problem: &Problem) -> &'static str {
-    match problem {
-        Problem::NotEnough => NOT_ENOUGH,
-        Problem::InvalidPools => "invalid resource pools were encountered",
-        Problem::PoolInUpdate(_) => "resource pool is currently being updated or invalid",
-        Problem::Constraint(_) => "a claim constraint would not be satisfied",
-        Problem::Selector(_) => "a selector of devices cannot be evaluated",
-        Problem::TooExpensive => "the search for devices was given up",
-        Problem::Interrupted => DEVICES_GO_ON,
+/// The rejection of a node. An error, which ends the whole attempt of kube-scheduler, rejects one node only, because other
+/// nodes need not suffer.
+const fn rejection(problem: &Problem) -> Rejection {
+    let (code, message) = match problem {
+        Problem::NotEnough => (Code::UnschedulableAndUnresolvable, NOT_ENOUGH),
+        Problem::InvalidPools => (
+            Code::UnschedulableAndUnresolvable,
+            "invalid resource pools were encountered",
+        ),
+        Problem::PoolInUpdate(_) => (
+            Code::Error,
+            "resource pool is currently being updated or invalid",
+        ),
+        Problem::Constraint(_) => (Code::Error, "a claim constraint would not be satisfied"),
+        Problem::Selector(_) => (Code::Error, "a selector of devices cannot be evaluated"),
+        Problem::Claim(_) => (Code::Error, "a resource claim cannot be allocated"),
+        Problem::TooExpensive => (Code::Error, "the search for devices was given up"),
+        Problem::Interrupted => (Code::UnschedulableAndUnresolvable, DEVICES_GO_ON),
+    };
+    Rejection {
+        code,
+        reason: Reason::Message(message),
     }
 }
 
 /// The claim updates for a pod that fits on this node.
 pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceChoice> {
-    if cluster.template(pod).device_claims.is_empty() {
-        return Vec::new();
-    }
-    let allocations = demand(cluster, pod).ok().and_then(|demand| {
-        let node = node_view(Here::new(cluster, node));
-        demand.allocate(cluster.devices(), &node).ok()
+    let Some(devices) = Devices::of(cluster, pod) else {
+        return reservations(cluster, pod, Vec::new());
+    };
+    let found = devices.allocate(Here::new(cluster, node));
+    let (mut allocations, special) = found.unwrap_or_default();
+    // The special claim is the last one.
+    let special = special.and_then(|requests| {
+        let allocation = allocations.pop()?;
+        Some(DeviceChoice {
+            claim: SPECIAL_CLAIM.to_owned(),
+            uid: special_key(pod.uid()),
+            needs_binding: needs_binding(&allocation),
+            allocation: Some(allocation),
+            special: Some(requests),
+        })
     });
-    // Allocations come in the order of the unallocated claims.
-    let mut allocations = allocations.unwrap_or_default().into_iter();
+    let mut choices = reservations(cluster, pod, allocations);
+    choices.extend(special);
+    choices
+}
+
+/// The updates of the pod's own claims. The allocations come in the order of the unallocated claims.
+fn reservations(cluster: &Cluster, pod: &Pod, allocations: Vec<Allocation>) -> Vec<DeviceChoice> {
+    let mut allocations = allocations.into_iter();
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
     let choices = claims.filter_map(|claim| {
         let shared = cluster.devices().shared(&claim.metadata.uid);
@@ -213,14 +305,19 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
             (None, Some((shared, _))) => Some(shared.clone()),
             (None, None) => allocations.next(),
         };
+        let devices = allocation.as_ref().or(claim.status.allocation.as_ref());
+        let needs_binding = devices.is_some_and(needs_binding);
         let mut reserved = claim.status.reserved_for.iter();
-        if allocation.is_none() && reserved.any(|consumer| consumer.uid == pod.uid()) {
+        let is_reserved = reserved.any(|consumer| consumer.uid == pod.uid());
+        if allocation.is_none() && is_reserved && !needs_binding {
             return None;
         }
         Some(DeviceChoice {
             claim: claim.metadata.name.clone(),
             uid: claim.metadata.uid.to_string(),
             allocation,
+            needs_binding,
+            special: None,
         })
     });
     choices.collect()
@@ -241,22 +338,29 @@ pub fn shared_claims(cluster: &Cluster, pod: &Pod) -> Vec<(String, Vec<NodeId>)>
     shared.collect()
 }
 
-/// The name of an allocated claim that keeps the pod off these nodes and that no other pod has reserved. Deallocating
-/// it lets the pod be scheduled.
+/// An allocated claim that keeps the pod off these nodes and that no other pod has reserved. Deallocating it lets the pod
+/// be scheduled.
 pub fn unavailable_claim<'c>(
     cluster: &'c Cluster,
     pod: &Pod,
-    nodes: &[NodeId],
+    nodes: impl Iterator<Item = (NodeId, Reason)>,
 ) -> Option<&'c ResourceClaim> {
+    // Where devices are missing, kube-scheduler does not look at the claims that have some.
+    let nodes = nodes.filter(|(_, reason)| *reason == Reason::Message(NOT_HERE));
+    let nodes: Vec<NodeId> = nodes.map(|(node, _)| node).collect();
     let mut claims = claims(cluster, pod).ok()?.into_iter();
     claims.find(|claim| {
-        let allocation = claim.status.allocation.as_ref();
-        let reach = allocation.and_then(|allocation| allocation.node_selector.as_ref());
-        let elsewhere = reach.is_some_and(|reach| {
+        let Some(allocation) = &claim.status.allocation else {
+            return false;
+        };
+        let has_failed = has_failed_binding(allocation, &claim.status) && !nodes.is_empty();
+        let elsewhere = allocation.node_selector.as_ref().is_some_and(|reach| {
             let mut nodes = nodes.iter();
             nodes.any(|node| !selects(reach, &node_view(Here::new(cluster, *node))))
         });
         let reserved = &claim.status.reserved_for;
-        elsewhere && reserved.iter().all(|consumer| consumer.uid == pod.uid()) && reserved.len() < 2
+        (has_failed || elsewhere)
+            && reserved.iter().all(|consumer| consumer.uid == pod.uid())
+            && reserved.len() < 2
     })
 }

@@ -2,6 +2,7 @@
 
 use super::{Code, Filter, Here, Reason, Rejection, UNKNOWN_REQUESTS};
 use crate::cluster::Cluster;
+use crate::extended_resources::is_served;
 use crate::pod::Pod;
 use crate::resources::{Amounts, ScalarsId, find};
 use crate::symbol::Symbol;
@@ -29,6 +30,11 @@ struct Fit {
 
 struct ScalarResource {
     name: Symbol,
+    /// The request of the pod.
+    requested: i64,
+    /// Whether devices serve it on nodes that have none of their own.
+    by_devices: bool,
+    /// What counts on the entered node.
     wanted: i64,
     allocatable: i64,
     taken: i64,
@@ -61,11 +67,13 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, ignored: &Ignored) -> Option<Box
         .map(|(name, wanted)| ScalarResource {
             name,
             // A zero request never exceeds the free amount.
-            wanted: if ignored.contains(cluster.symbols().text(name)) {
+            requested: if ignored.contains(cluster.symbols().text(name)) {
                 0
             } else {
                 wanted
             },
+            by_devices: is_served(cluster, name),
+            wanted: 0,
             allocatable: 0,
             taken: 0,
         })
@@ -186,6 +194,11 @@ impl Filter for Fit {
         self.taken = node.requested;
         for scalar in &mut self.scalars {
             scalar.allocatable = amount(here.cluster, node.allocatable.scalars, scalar.name);
+            scalar.wanted = if scalar.by_devices && scalar.allocatable == 0 {
+                0
+            } else {
+                scalar.requested
+            };
             scalar.taken = node.requested_scalars.get(scalar.name);
         }
     }

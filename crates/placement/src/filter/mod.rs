@@ -26,7 +26,9 @@ use crate::id::NodeId;
 use crate::node::Node;
 use crate::pod::Pod;
 
-pub use devices::{DEVICES_GO_ON, device_choices, shared_claims, unavailable_claim};
+pub use devices::{
+    DEVICES_GO_ON, device_choices, has_claims, left_over_claim, shared_claims, unavailable_claim,
+};
 pub use fit::Ignored;
 pub(crate) use inclusion::Inclusion;
 pub(crate) use inter_pod_affinity::{for_each_selected, terms_selecting};
@@ -43,6 +45,8 @@ pub enum Code {
     Unschedulable,
     /// Evicting pods does not help.
     UnschedulableAndUnresolvable,
+    /// The node cannot be checked. kube-scheduler ends the whole attempt; here only this node is lost.
+    Error,
 }
 
 impl Code {
@@ -51,6 +55,7 @@ impl Code {
         match self {
             Self::Unschedulable => "Unschedulable",
             Self::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+            Self::Error => "Error",
         }
     }
 }

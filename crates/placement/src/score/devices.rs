@@ -34,6 +34,10 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
         return Box::new(Same);
     }
     match devices::demand(cluster, pod) {
+        // Without anything to allocate kube-scheduler does not score, and without alternatives all nodes score 0.
+        Ok(demand) if demand.is_empty() || !devices::has_alternatives(cluster, pod) => {
+            Box::new(Same)
+        }
         Ok(demand) => Box::new(Alternatives {
             allocated: devices::preference_of_allocated(cluster, pod),
             demand,

@@ -93,7 +93,7 @@ pub struct WeightedPodAffinityTerm {
 }
 
 /// A node matches if any of the terms matches; without terms no node matches.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
     /// A node that meets any of these terms is selected.
@@ -102,7 +102,7 @@ pub struct NodeSelector {
 }
 
 /// A node matches if it meets every requirement; a term without requirements matches no node.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
     /// Requirements on the node's labels, all of them.

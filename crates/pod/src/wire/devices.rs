@@ -2,7 +2,6 @@
 
 use super::{Metadata, NodeSelector, Taint, Toleration, null_is_default};
 use crate::Quantity;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,7 +42,40 @@ pub struct SliceSpec {
     pub devices: Vec<Device>,
     /// The shared counters of partitionable devices.
     #[serde(deserialize_with = "null_is_default")]
-    pub shared_counters: Vec<serde_json::Value>,
+    pub shared_counters: Vec<CounterSet>,
+}
+
+/// Counters that several devices of a pool draw on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CounterSet {
+    /// Its name, unique in the pool.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// The amounts by name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub counters: BTreeMap<String, Counter>,
+}
+
+/// The amount of a counter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Counter {
+    /// The amount.
+    #[serde(deserialize_with = "null_is_default")]
+    pub value: Quantity,
+}
+
+/// What a device consumes of a counter set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CounterConsumption {
+    /// The counter set.
+    #[serde(deserialize_with = "null_is_default")]
+    pub counter_set: String,
+    /// The amounts by counter.
+    #[serde(deserialize_with = "null_is_default")]
+    pub counters: BTreeMap<String, Counter>,
 }
 
 /// The pool of a slice.
@@ -71,8 +103,13 @@ impl From<DeviceFields> for Device {
             capacity: fields.capacity,
             taints: fields.taints,
             binding_conditions: fields.binding_conditions,
+            binding_failure_conditions: fields.binding_failure_conditions,
+            binds_to_node: fields.binds_to_node,
             consumes_counters: fields.consumes_counters,
             allow_multiple_allocations: fields.allow_multiple_allocations,
+            node_name: fields.node_name,
+            node_selector: fields.node_selector,
+            all_nodes: fields.all_nodes,
         }
     }
 }
@@ -91,10 +128,20 @@ pub struct Device {
     pub taints: Vec<Taint>,
     /// Conditions that must be true before a pod with the device may be bound.
     pub binding_conditions: Vec<String>,
-    /// The counters that it consumes in a partitionable pool; only their presence is read.
-    pub consumes_counters: Vec<IgnoredAny>,
+    /// Conditions that say that it cannot be bound.
+    pub binding_failure_conditions: Vec<String>,
+    /// Whether it is bound to the node of its pod.
+    pub binds_to_node: bool,
+    /// The counters of its pool that it consumes.
+    pub consumes_counters: Vec<CounterConsumption>,
     /// Whether several claims can each have a share of it.
     pub allow_multiple_allocations: bool,
+    /// Its node, where each device of a slice names its own.
+    pub node_name: String,
+    /// Its nodes, where each device of a slice names its own.
+    pub node_selector: Option<NodeSelector>,
+    /// Whether every node can use it, where each device of a slice says so.
+    pub all_nodes: bool,
 }
 
 /// A device as `v1`, `v1beta2` or `v1beta1` has it. `v1beta1` has all but the name in `basic`.
@@ -113,9 +160,18 @@ struct DeviceFields {
     #[serde(deserialize_with = "null_is_default")]
     binding_conditions: Vec<String>,
     #[serde(deserialize_with = "null_is_default")]
-    consumes_counters: Vec<IgnoredAny>,
+    binding_failure_conditions: Vec<String>,
+    #[serde(deserialize_with = "null_is_default")]
+    binds_to_node: bool,
+    #[serde(deserialize_with = "null_is_default")]
+    consumes_counters: Vec<CounterConsumption>,
     #[serde(deserialize_with = "null_is_default")]
     allow_multiple_allocations: bool,
+    #[serde(deserialize_with = "null_is_default")]
+    node_name: String,
+    node_selector: Option<NodeSelector>,
+    #[serde(deserialize_with = "null_is_default")]
+    all_nodes: bool,
 }
 
 /// The value of an attribute; exactly one field is set.
@@ -133,12 +189,39 @@ pub struct DeviceAttribute {
 }
 
 /// How much a device has of something.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct DeviceCapacity {
     /// The amount.
     #[serde(deserialize_with = "null_is_default")]
     pub value: Quantity,
+    /// Which shares of it may be requested.
+    pub request_policy: Option<Box<CapacityPolicy>>,
+}
+
+/// Which shares of a capacity may be requested.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CapacityPolicy {
+    /// The share of a request that does not name the capacity.
+    pub default: Option<Quantity>,
+    /// The only shares.
+    #[serde(deserialize_with = "null_is_default")]
+    pub valid_values: Vec<Quantity>,
+    /// Instead: shares within a range.
+    pub valid_range: Option<CapacityRange>,
+}
+
+/// A range of shares.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CapacityRange {
+    /// The smallest share.
+    pub min: Option<Quantity>,
+    /// The largest share.
+    pub max: Option<Quantity>,
+    /// Shares are the smallest one plus a multiple of this.
+    pub step: Option<Quantity>,
 }
 
 /// A `DeviceClass`, to which claims refer by name.
@@ -163,6 +246,9 @@ pub struct DeviceClassSpec {
     /// Configurations that go into every allocation of this class.
     #[serde(deserialize_with = "null_is_default")]
     pub config: Vec<serde_json::Map<String, serde_json::Value>>,
+    /// The extended resource that devices of the class serve.
+    #[serde(deserialize_with = "null_is_default")]
+    pub extended_resource_name: String,
 }
 
 /// Selects devices.
@@ -252,7 +338,7 @@ struct VersionedRequest {
     admin_access: Option<bool>,
     #[serde(deserialize_with = "null_is_default")]
     tolerations: Vec<Toleration>,
-    capacity: Option<serde_json::Value>,
+    capacity: Option<CapacityRequirements>,
 }
 
 impl From<VersionedRequest> for DeviceRequest {
@@ -304,7 +390,16 @@ pub struct RequestedDevices {
     #[serde(deserialize_with = "null_is_default")]
     pub tolerations: Vec<Toleration>,
     /// A share of a device that several claims can have.
-    pub capacity: Option<serde_json::Value>,
+    pub capacity: Option<CapacityRequirements>,
+}
+
+/// The requested shares of a device's capacities.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CapacityRequirements {
+    /// By capacity.
+    #[serde(deserialize_with = "null_is_default")]
+    pub requests: BTreeMap<String, Quantity>,
 }
 
 /// A constraint between the devices of a claim.
@@ -316,6 +411,8 @@ pub struct DeviceConstraint {
     pub requests: Vec<String>,
     /// They have this attribute, with the same value.
     pub match_attribute: Option<String>,
+    /// They have this attribute, each with another value.
+    pub distinct_attribute: Option<String>,
 }
 
 /// A configuration for the driver, which is handed on as it is.
@@ -342,6 +439,45 @@ pub struct ResourceClaimState {
     /// The pods that may use them.
     #[serde(deserialize_with = "null_is_default")]
     pub reserved_for: Vec<Consumer>,
+    /// What drivers say about the devices.
+    #[serde(deserialize_with = "null_is_default")]
+    pub devices: Vec<AllocatedDeviceStatus>,
+}
+
+/// What a driver says about an allocated device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AllocatedDeviceStatus {
+    /// The driver.
+    #[serde(deserialize_with = "null_is_default")]
+    pub driver: String,
+    /// The pool.
+    #[serde(deserialize_with = "null_is_default")]
+    pub pool: String,
+    /// The device.
+    #[serde(deserialize_with = "null_is_default")]
+    pub device: String,
+    /// Its conditions.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<DeviceCondition>,
+}
+
+/// A condition of an allocated device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceCondition {
+    /// Its name.
+    #[serde(rename = "type", deserialize_with = "null_is_default")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: String,
+    /// A word for the cause.
+    #[serde(deserialize_with = "null_is_default")]
+    pub reason: String,
+    /// A sentence.
+    #[serde(deserialize_with = "null_is_default")]
+    pub message: String,
 }
 
 /// Who may use the devices of a claim.
@@ -375,6 +511,9 @@ pub struct Allocation {
     /// Where they can be used; everywhere where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<NodeSelector>,
+    /// When it was written; the wait for binding conditions begins then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocation_timestamp: Option<String>,
 }
 
 impl Allocation {
@@ -424,6 +563,27 @@ pub struct AllocatedDevice {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub tolerations: Vec<Toleration>,
+    /// The identity of a share of the device; absent if the claim has the device alone.
+    #[serde(rename = "shareID", skip_serializing_if = "Option::is_none")]
+    pub share_id: Option<String>,
+    /// The capacities of the share.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub consumed_capacity: BTreeMap<String, Quantity>,
+    /// Conditions that must be true before the pod is bound.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub binding_conditions: Vec<String>,
+    /// Conditions that say that the device cannot be bound.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub binding_failure_conditions: Vec<String>,
 }
 
 /// A configuration of allocated devices.

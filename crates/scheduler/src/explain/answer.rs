@@ -2,16 +2,17 @@
 
 use super::replicas;
 use crate::attempt::{Case, Gang, Status};
-use evictd_placement::NodeId;
+use evictd_placement::{NodeId, device_choices};
 use evictd_pod::resources::{CPU, MEMORY, quantity};
 use evictd_pod::wire;
 use evictd_preemption::{Compat, PlanError, breaking, budgets_of};
 use evictd_scheduling::{
-    Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict,
-    suggestions, waking_events,
+    ClaimRef, Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict,
+    simulation::claims, suggestions, waking_events,
 };
 use indexmap::IndexMap;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of `explain`. Its stable keys are those of a decision of kube-scheduler. Empty ones are left out.
@@ -39,6 +40,9 @@ pub(crate) struct Answer {
     pub(super) weights: BTreeMap<String, i64>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) skipped_score_plugins: BTreeSet<String>,
+    /// The devices that each feasible node gives to the claims that have none, by node and claim.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) allocations: BTreeMap<String, BTreeMap<String, Value>>,
     /// The first node by name among those with the best score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) chosen: Option<String>,
@@ -110,6 +114,9 @@ pub(super) struct Failure {
     pub(super) feasible_then: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
+    /// What would be written to claims before the next attempt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) writes: Vec<String>,
 }
 
 impl Answer {
@@ -137,6 +144,7 @@ impl Answer {
         let mut answer = Self {
             pod: cluster.full_name(pod),
             feasible: sorted(filtered.feasible.iter().map(name)),
+            allocations: allocations(case, &filtered),
             filter_status: case.statuses(&filtered),
             unchecked: case.unchecked(),
             warnings: case.warnings(),
@@ -237,6 +245,32 @@ fn amounts(case: &Case, id: NodeId) -> BTreeMap<&'static str, String> {
     used.into_iter()
         .map(|(resource, used, all)| text(resource, used, all))
         .collect()
+}
+
+/// The devices on each feasible node.
+fn allocations(case: &Case, filtered: &Filtered) -> BTreeMap<String, BTreeMap<String, Value>> {
+    let (cluster, pod) = (&case.cluster, &case.pod);
+    let nodes = filtered.feasible.iter().filter_map(|id| {
+        let choices = device_choices(cluster, pod, *id).into_iter();
+        let claims =
+            choices.filter_map(|choice| Some((choice.claim.clone(), claims::choice(&choice)?)));
+        let claims: BTreeMap<String, Value> = claims.collect();
+        (!claims.is_empty()).then(|| (cluster.node_name(*id).to_owned(), claims))
+    });
+    nodes.collect()
+}
+
+/// The writes that take devices back.
+fn writes(claim: &ClaimRef) -> Vec<String> {
+    let name = format!("{}/{}", claim.namespace, claim.name);
+    if claim.is_special {
+        vec![
+            format!("update resourceclaims {name}"),
+            format!("delete resourceclaims {name}"),
+        ]
+    } else {
+        vec![format!("update resourceclaims/status {name}")]
+    }
 }
 
 /// The most nodes with obstacles or suggestions.
@@ -342,6 +376,7 @@ impl Failure {
             unschedulable_plugins: failure.plugins,
             pre_filter_message: before.map(|(_, reason)| reason.to_owned()),
             message: failure.message,
+            writes: failure.deallocates.as_ref().map(writes).unwrap_or_default(),
         }
     }
 

@@ -366,6 +366,7 @@ impl Engine {
                 let gang_barrier = self.gang_barriers.take(&key);
                 let options = BindOptions {
                     recorder: Some(BindingRecorder::new(&self.recorder, scheduler_of(&pod))),
+                    scheduler: scheduler_of(&pod).to_owned(),
                     pre_bind,
                     binder: self.extenders.binder(&pod),
                     of_many: gang_barrier.is_some(),

@@ -115,6 +115,13 @@ impl Events {
         self.send(scheduler, victim, Some(preemptor), false, reason, message);
     }
 
+    /// `BindingConditionsPending`, before the wait for devices that drivers must bind.
+    pub(crate) fn waits_for_devices(&self, scheduler: &str, pod: &PodRef, node: &str) {
+        let message = format!("waiting for binding conditions for device on node {node}");
+        let reason = ("BindingConditionsPending", "Scheduling");
+        self.send(scheduler, pod, None, false, reason, message);
+    }
+
     /// `Evict`, for an eviction by a batch session (S6-119).
     pub(crate) fn evicted(&self, scheduler: &str, pod: &PodRef, why: &str) {
         let message = format!("Pod is evicted, because of {why}");

@@ -187,6 +187,8 @@ impl WhatIf {
             config,
             objects: self.objects.clone(),
             pending: self.pending.clone(),
+            driver: Vec::new(),
+            retries: None,
         }
     }
 }

@@ -5,6 +5,7 @@ mod agreement;
 mod bad_input;
 mod cluster;
 mod configuration;
+mod devices_oracle;
 mod documents;
 mod dump;
 mod dump_command;

@@ -14,7 +14,7 @@ fn file(value: &Value) -> NamedTempFile {
 }
 
 /// The answer of `explain` to a case.
-fn explain(input: &Value) -> Value {
+pub(crate) fn explain(input: &Value) -> Value {
     let items = input["objects"].as_array().unwrap();
     let (pod, config) = (file(&input["pod"]), file(&input["config"]));
     let mut command = scheduler();
@@ -27,7 +27,7 @@ fn explain(input: &Value) -> Value {
 }
 
 /// An absent list or map and an empty one are the same answer.
-fn without_empty(value: &Value) -> Value {
+pub(crate) fn without_empty(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let some = map
@@ -41,6 +41,7 @@ fn without_empty(value: &Value) -> Value {
             }
         }
         Value::Array(list) if list.is_empty() => Value::Null,
+        Value::Array(list) => list.iter().map(without_empty).collect(),
         other => other.clone(),
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-fn simulate(timeline: &Value, arguments: &[&str]) -> Output {
+pub(crate) fn simulate(timeline: &Value, arguments: &[&str]) -> Output {
     let mut command = scheduler();
     command.args(["simulate", "-"]).args(arguments);
     program::run(&mut command, timeline.to_string())

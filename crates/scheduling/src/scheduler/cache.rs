@@ -140,10 +140,10 @@ impl Cache {
                 cluster.devices_mut().remove_slice(&old.metadata.name);
             }
             Change::DeviceClass(Delta { new: Some(new), .. }) => {
-                cluster.devices_mut().put_class((**new).clone());
+                cluster.put_device_class((**new).clone());
             }
             Change::DeviceClass(Delta { old: Some(old), .. }) => {
-                cluster.devices_mut().remove_class(&old.metadata.name);
+                cluster.remove_device_class(&old.metadata.name);
             }
             Change::Namespace(Delta { new: Some(new), .. }) => cluster.add_namespace(new),
             Change::Namespace(Delta { old: Some(old), .. }) => {

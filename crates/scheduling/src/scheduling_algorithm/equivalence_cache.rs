@@ -274,7 +274,7 @@ impl EquivalenceCache {
     }
 
     /// The feasible nodes with their totals.
-    fn feasible(
+    pub(super) fn feasible(
         &self,
         allowed: Option<&dyn Fn(NodeId) -> bool>,
     ) -> impl Iterator<Item = (NodeId, i64)> {
@@ -309,6 +309,7 @@ impl EquivalenceCache {
             chosen,
             feasible: count,
             score: (count > 1).then_some(best),
+            nodes: Vec::new(),
             evidence: self.evidence(cluster, chosen, &top, allowed),
             top,
         })

@@ -1,10 +1,12 @@
 //! Runs a timeline of changes and attempts through the queue, and records the pool of every pod after each step.
 
+pub mod claims;
 mod created;
 mod object;
 mod outcome;
 mod rebalance;
 mod sequence;
+mod sequence_outcome;
 
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::framework::waits_for_claims;
@@ -17,9 +19,8 @@ use object::Name;
 pub use object::Object;
 pub use outcome::{Outcome, PodOutcome, StepOutcome};
 pub use rebalance::{Move, Rebalance, RunningPod, SpreadState, rebalance};
-pub use sequence::{
-    AttemptOutcome, NodeUse, PreemptedPod, Sequence, SequenceFile, SequenceOutcome, run_sequence,
-};
+pub use sequence::{Sequence, SequenceFile, run_sequence};
+pub use sequence_outcome::{AttemptOutcome, NodeUse, PreemptedPod, SequenceOutcome};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,7 +1,9 @@
 //! Schedules pods one after the other onto a cluster. A placed pod is bound at once, and the victims of a preemption are deleted
 //! at once.
 
+use super::claims::{Claims, DriverStep, claim};
 use super::created::created;
+use super::sequence_outcome::{AttemptOutcome, NodeUse, PreemptedPod, SequenceOutcome};
 use crate::change::{Change, Delta};
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::framework::Framework;
@@ -9,11 +11,12 @@ use crate::not_tried::NotTried;
 use crate::queue::{Pool, Settings};
 use crate::scheduler::{Attempt, Event, Outcome as Ended, Scheduler};
 use evictd_manifests::{Admission, Kind, Object};
-use evictd_placement::Pod;
+use evictd_placement::{DeviceChoice, Pod};
+use evictd_pod::resource_claims::claims_of;
 use evictd_pod::wire::{self, null_is_default};
 use evictd_preemption::{Compat, breaking, budgets_of};
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +25,14 @@ use std::sync::Arc;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SequenceFile {
+    /// The start; any moment does unless an object names another one.
+    #[serde(default)]
     now: Timestamp,
+    /// What drivers of devices write.
+    #[serde(default, deserialize_with = "null_is_default")]
+    driver: Vec<DriverStep>,
+    /// How often a pod that failed is tried again at once. Without it pods wait in the queue.
+    retries: Option<usize>,
     config: Option<KubeSchedulerConfiguration>,
     #[serde(default, deserialize_with = "null_is_default")]
     objects: Vec<Value>,
@@ -77,6 +87,8 @@ impl SequenceFile {
             config: self.config,
             objects,
             pending,
+            driver: self.driver,
+            retries: self.retries,
         })
     }
 }
@@ -92,104 +104,10 @@ pub struct Sequence {
     pub objects: Vec<Object>,
     /// The pods that are created then, one after the other.
     pub pending: Vec<Object>,
-}
-
-/// The results of the pods, by `namespace/name`.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SequenceOutcome {
-    /// Every attempt, in order.
-    pub attempts: Vec<AttemptOutcome>,
-    /// The nodes of the placed pods.
-    pub placed: BTreeMap<String, String>,
-    /// The last messages of the other pods.
-    pub unschedulable: BTreeMap<String, String>,
-    /// The gated pods, with the reasons, which the answer leaves out.
-    #[serde(serialize_with = "names")]
-    pub gated: BTreeMap<String, String>,
-    /// The other pods that are not tried, with the reasons.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub not_tried: BTreeMap<String, String>,
-    /// The pods that were preempted, in order.
-    #[serde(skip)]
-    pub preempted: Vec<PreemptedPod>,
-    /// Errors of objects that were left out.
-    #[serde(skip)]
-    pub warnings: Vec<String>,
-    /// The URLs of the extenders, which a simulation does not ask.
-    #[serde(skip)]
-    pub extenders: Vec<String>,
-    /// The usage of the nodes at the end.
-    #[serde(skip)]
-    pub nodes: Vec<NodeUse>,
-}
-
-/// The usage of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeUse {
-    /// The name.
-    pub name: String,
-    /// The number of its pods.
-    pub pods: usize,
-    /// The requests of its pods and its allocatable CPU, in thousandths of a core.
-    pub cpu: (i64, i64),
-    /// The requests of its pods and its allocatable memory, in bytes.
-    pub memory: (i64, i64),
-}
-
-fn names<S: Serializer>(pods: &BTreeMap<String, String>, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(pods.keys())
-}
-
-/// A pod that was preempted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PreemptedPod {
-    /// The pod, `namespace/name`.
-    pub pod: String,
-    /// Its node.
-    pub node: String,
-    /// The pod that it gave way to.
-    pub preemptor: String,
-    /// The budgets that its eviction counts against.
-    pub budgets: Vec<String>,
-    /// Whether its eviction violates one of them.
-    pub violates: bool,
-    /// Whether it is being deleted already. Then its end is awaited, and nothing is evicted.
-    pub terminates: bool,
-}
-
-/// One attempt.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AttemptOutcome {
-    /// The pod.
-    pub pod: String,
-    /// The number of feasible nodes.
-    pub feasible_count: usize,
-    /// The highest total score, if nodes were scored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_score: Option<i64>,
-    /// The nodes with that score.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub top: Vec<String>,
-    /// The chosen node: the first of these by name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chosen: Option<String>,
-    /// The message of its condition.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// The plugins that rejected it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub plugins: Vec<String>,
-    /// The nominated node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nominated: Option<String>,
-    /// The victims of its preemption.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub victims: Vec<String>,
-    /// Pods that lost their nomination.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub nominations_cleared: Vec<String>,
+    /// What drivers of devices write.
+    pub driver: Vec<DriverStep>,
+    /// How often a pod that failed is tried again at once.
+    pub retries: Option<usize>,
 }
 
 /// The interval between two added pods.
@@ -236,7 +154,22 @@ pub fn run_sequence(
             .map(|profile| profile.scheduler_name.clone())
             .collect(),
         pods: BTreeMap::new(),
-        claims: BTreeMap::new(),
+        claims: Claims {
+            driver: sequence.driver.clone(),
+            binding_timeout: config
+                .profiles
+                .first()
+                .and_then(|profile| u64::try_from(profile.args.binding_timeout.as_secs()).ok())
+                .unwrap_or_default(),
+            ..Claims::default()
+        },
+        has_devices: sequence.objects.iter().any(|object| {
+            matches!(
+                object,
+                Object::DeviceClass(_) | Object::ResourceSlice(_) | Object::ResourceClaim(_)
+            )
+        }),
+        is_direct: sequence.retries.is_some() || !sequence.driver.is_empty(),
         outcome: SequenceOutcome {
             extenders: config
                 .extenders
@@ -249,7 +182,12 @@ pub fn run_sequence(
     for event in sequence.objects.iter().filter_map(created) {
         run.report(&event);
     }
-    for event in sequence.pending.iter().filter_map(created) {
+    let pending = sequence.pending.iter().filter_map(created);
+    if run.is_direct {
+        run.try_directly(pending, sequence.retries.unwrap_or_default());
+        return Ok(run.finish());
+    }
+    for event in pending {
         run.wait(ARRIVAL_INTERVAL);
         run.report(&event);
     }
@@ -278,7 +216,11 @@ struct Run {
     /// The existing pods.
     pods: BTreeMap<String, Arc<wire::Pod>>,
     /// The existing claims of devices.
-    claims: BTreeMap<String, Arc<wire::ResourceClaim>>,
+    claims: Claims,
+    /// Whether pods are tried at once, without waiting in the queue.
+    is_direct: bool,
+    /// Whether there are devices. Then attempts show claims instead of scores and plugins.
+    has_devices: bool,
     outcome: SequenceOutcome,
 }
 
@@ -301,7 +243,7 @@ impl Run {
         })) = event
         {
             let name = claim.metadata.full_name();
-            self.claims.insert(name, Arc::clone(claim));
+            self.claims.all.insert(name, Arc::clone(claim));
         }
         self.scheduler.on(self.now, event);
         self.outcome
@@ -320,6 +262,29 @@ impl Run {
         })));
     }
 
+    /// Tries one pod after the other, each again up to `retries` times.
+    fn try_directly(&mut self, pods: impl Iterator<Item = Event>, retries: usize) {
+        for event in pods {
+            let Event::Change(Change::Pod(Delta { new: Some(pod), .. })) = &event else {
+                continue;
+            };
+            let named = name(pod);
+            for _ in 0..=retries {
+                // It is queued anew, so that it need not wait for an event or for its backoff.
+                self.change(&named, None);
+                self.wait(SignedDuration::from_secs(1));
+                self.report(&event);
+                self.wait(ATTEMPT_INTERVAL);
+                if let Some(attempt) = self.scheduler.attempt(self.now) {
+                    self.carry_out(attempt);
+                }
+                if self.outcome.placed.contains_key(&named) {
+                    break;
+                }
+            }
+        }
+    }
+
     fn run(mut self, report: &mut dyn FnMut(usize, usize)) -> SequenceOutcome {
         let all = self.scheduler.queue().len();
         loop {
@@ -333,6 +298,14 @@ impl Run {
                 all,
             );
         }
+        self.finish()
+    }
+
+    fn finish(mut self) -> SequenceOutcome {
+        let claims = self.claims.all.iter();
+        self.outcome.claims = claims
+            .map(|(name, known)| (name.clone(), claim(known, self.claims.special.get(name))))
+            .collect();
         let queue = self.scheduler.queue();
         let keys = queue.pods_in(Pool::Gated);
         let pods = keys.iter().filter_map(|key| queue.pod(key));
@@ -357,10 +330,15 @@ impl Run {
         let named = name(&attempt.pod);
         let mut outcome = AttemptOutcome {
             pod: named.clone(),
+            feasible_count: (!self.has_devices).then_some(0),
             ..AttemptOutcome::default()
         };
         match attempt.outcome {
-            Ended::Placed { node, result, .. } => {
+            Ended::Placed {
+                node,
+                result,
+                pre_bind,
+            } => {
                 let cluster = self.scheduler.cluster();
                 let top = result
                     .top
@@ -368,9 +346,19 @@ impl Run {
                     .map(|id| cluster.node_name(*id).to_owned());
                 outcome.top = top.collect();
                 outcome.top.sort();
-                outcome.feasible_count = result.feasible;
-                outcome.top_score = result.score;
+                outcome.feasible_count = Some(result.feasible);
+                outcome.top_score = result.score.filter(|_| !self.has_devices);
                 outcome.chosen = Some(node.to_string());
+                let feasible = result.nodes.iter().filter(|_| self.has_devices);
+                outcome.feasible = feasible
+                    .map(|id| cluster.node_name(*id).to_owned())
+                    .collect();
+                outcome.feasible.sort();
+                let pod = (&attempt.pod, &attempt.key);
+                if !self.pre_bind(pod, &node, &pre_bind.devices, &mut outcome) {
+                    self.outcome.attempts.push(outcome);
+                    return;
+                }
                 // The answer of the API server comes before the watch event, as in the common case.
                 self.scheduler.bound(self.now, &attempt.key);
                 let mut bound = (*attempt.pod).clone();
@@ -385,7 +373,9 @@ impl Run {
                     .unschedulable
                     .insert(named.clone(), rejected.message.clone());
                 outcome.message = Some(rejected.message);
-                outcome.plugins = rejected.plugins.into_iter().collect();
+                if !self.has_devices {
+                    outcome.plugins = rejected.plugins.into_iter().collect();
+                }
                 outcome.nominated.clone_from(&rejected.nominated);
                 outcome.victims = rejected.victims.into_iter().map(|(name, _)| name).collect();
                 outcome.victims.sort();
@@ -404,7 +394,8 @@ impl Run {
                     self.nominate(&pod, "");
                 }
                 if let Some(claim) = rejected.deallocates {
-                    self.deallocate(&format!("{}/{}", claim.namespace, claim.name));
+                    let named = format!("{}/{}", claim.namespace, claim.name);
+                    self.deallocate(&named, claim.is_special);
                 }
             }
             Ended::Error(message) => {
@@ -421,16 +412,92 @@ impl Run {
         }
     }
 
-    /// Takes the devices of a claim back, which no pod uses where they are.
-    fn deallocate(&mut self, named: &str) {
-        let Some(old) = self.claims.get(named).map(Arc::clone) else {
+    /// Writes the claims of a pod and waits for its devices. Returns whether it can be bound.
+    fn pre_bind(
+        &mut self,
+        (pod, key): (&Arc<wire::Pod>, &Arc<str>),
+        node: &str,
+        choices: &[DeviceChoice],
+        outcome: &mut AttemptOutcome,
+    ) -> bool {
+        let now = self.now.to_string();
+        let mut done = self.claims.pre_bind(pod, node, choices, &now);
+        if done.error.is_some() {
+            self.claims.unreserve(pod, choices, &mut done);
+        }
+        for (old, new) in done.changed {
+            self.report(&Event::Change(Change::ResourceClaim(Delta {
+                old,
+                new: Some(Arc::new(new)),
+            })));
+        }
+        self.wait(SignedDuration::from_secs(
+            i64::try_from(done.waited).unwrap_or_default(),
+        ));
+        let named = name(pod);
+        if let Some(status) = done.special {
+            self.outcome
+                .extended_resource_claim_status
+                .insert(named.clone(), status);
+        }
+        outcome.claims = self.claims_of(pod);
+        if self.is_direct {
+            outcome.events = done.events;
+            outcome.waited_seconds = done.waited;
+            outcome.writes = done.writes;
+        }
+        outcome.bind_error.clone_from(&done.error);
+        if let Some(error) = done.error {
+            self.outcome.unschedulable.insert(named, error);
+            self.scheduler.bind_failed(self.now, key);
+            return false;
+        }
+        if self.is_direct {
+            outcome.writes.push(format!("create pods/binding {named}"));
+        }
+        true
+    }
+
+    /// The claims of a pod, by name.
+    fn claims_of(&self, pod: &wire::Pod) -> BTreeMap<String, Value> {
+        let namespace = pod.metadata.namespace_or_default();
+        let is_special = |known: &&Arc<wire::ResourceClaim>| {
+            let mut owners = known.metadata.owner_references.iter();
+            self.claims
+                .special
+                .contains_key(&known.metadata.full_name())
+                && owners.any(|owner| owner.uid == *pod.metadata.uid)
+        };
+        let own = claims_of(pod).filter_map(|claim| {
+            self.claims
+                .all
+                .get(&format!("{namespace}/{}", claim.name()?))
+        });
+        let special = self.claims.all.values().filter(is_special);
+        own.chain(special)
+            .map(|known| {
+                let requests = self.claims.special.get(&known.metadata.full_name());
+                (known.metadata.name.clone(), claim(known, requests))
+            })
+            .collect()
+    }
+
+    /// Deletes a special claim, or takes the devices of a claim back, which no pod uses where they are.
+    fn deallocate(&mut self, named: &str, is_special: bool) {
+        let Some(old) = self.claims.all.get(named).map(Arc::clone) else {
             return;
         };
-        let mut new = (*old).clone();
-        new.status = wire::ResourceClaimState::default();
+        let new = (!is_special).then(|| {
+            let mut new = (*old).clone();
+            new.status = wire::ResourceClaimState::default();
+            Arc::new(new)
+        });
+        if new.is_none() {
+            self.claims.all.remove(named);
+        }
         self.report(&Event::Change(Change::ResourceClaim(Delta {
             old: Some(old),
-            new: Some(Arc::new(new)),
+            new,
         })));
     }
 

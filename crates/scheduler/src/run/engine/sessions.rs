@@ -152,6 +152,7 @@ impl Engine {
         let node = self.scheduler.cluster().node_name(node).to_owned();
         debug!("{reference} is assigned to {node} by a session");
         let options = BindOptions {
+            scheduler: pod.spec.scheduler_name_or_default().to_owned(),
             pre_bind,
             of_many: true,
             ..BindOptions::default()

@@ -110,6 +110,23 @@ impl Calls {
         self.sent(&what, request).await
     }
 
+    /// Creates an object, and returns it as it was stored.
+    pub(super) async fn create(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+        let what = format!("creating an object of {path}");
+        let request = at(Method::POST, path.to_owned(), JSON, body);
+        self.actions.request(&what, self.within, request).await
+    }
+
+    /// Deletes the object with this UID.
+    pub(super) async fn delete_at(&self, path: &str, uid: &str) -> Result<(), ApiError> {
+        let body = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid},
+        });
+        let what = format!("deleting {path}");
+        let request = at(Method::DELETE, path.to_owned(), JSON, &body);
+        self.sent(&what, request).await
+    }
+
     /// Sends a merge patch. Returns the version of the object since then, if the answer names one.
     pub(super) async fn merge_versioned(
         &self,

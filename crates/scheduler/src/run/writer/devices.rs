@@ -6,42 +6,134 @@
 use super::PodRef;
 use super::calls::Calls;
 use super::retry::{read, write, write_and_read};
+use super::special_claim;
 use crate::run::api_retry::{Failure, FailureKind};
+use evictd_devices::{Binding, binding};
 use evictd_placement::DeviceChoice;
-use evictd_pod::wire::{Allocation, Consumer};
+use evictd_pod::wire::{Allocation, Consumer, ResourceClaim};
 use evictd_scheduling::ClaimRef;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The most retries after a write of another client.
 const CONFLICTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
+/// The interval between two looks at the conditions of devices.
+const LOOK: Duration = Duration::from_secs(5);
+/// The clocks of schedulers may differ by this.
+const LATE: SignedDuration = SignedDuration::from_secs(1);
 
-/// Allocates and reserves the devices of a pod, with two requests for each claim, as kube-scheduler does.
+/// Allocates and reserves the devices of a pod, with two requests for each claim, as kube-scheduler does. Then waits until
+/// drivers have bound those that need it, but not longer than `within`; `announce` is called before.
 pub(super) async fn pre_bind(
     calls: &Calls,
     pod: &PodRef,
     devices: &[DeviceChoice],
+    within: Duration,
+    announce: impl FnOnce(),
 ) -> Result<(), Failure> {
+    let mut waits = Vec::new();
     for choice in devices {
+        let created = special_claim::created(calls, pod, choice).await?;
+        let choice = created.as_ref().unwrap_or(choice);
         let path = path(&pod.namespace, &choice.claim);
-        let mut conflicts = 0;
-        while let Some(body) = status_to_write(pod, choice, &present(calls, &path, choice).await?)?
-        {
-            match write(calls, &format!("{path}/status"), &body).await {
-                Ok(()) => break,
-                Err(failure) if failure.kind == FailureKind::Conflict && conflicts < CONFLICTS => {
-                    // Another client has changed the claim.
-                    conflicts += 1;
-                }
-                Err(failure) => return Err(failure),
+        write_status(calls, pod, choice, &path).await?;
+        if let Some(special) = &choice.special {
+            special_claim::show(calls, pod, &choice.claim, special).await?;
+        }
+        if choice.needs_binding {
+            waits.push(path);
+        }
+    }
+    if waits.is_empty() {
+        return Ok(());
+    }
+    announce();
+    wait_until_bound(calls, &waits, within).await
+}
+
+async fn write_status(
+    calls: &Calls,
+    pod: &PodRef,
+    choice: &DeviceChoice,
+    path: &str,
+) -> Result<(), Failure> {
+    let mut conflicts = 0;
+    while let Some(body) = status_to_write(pod, choice, &present(calls, path, choice).await?)? {
+        match write(calls, &format!("{path}/status"), &body).await {
+            Ok(()) => break,
+            Err(failure) if failure.kind == FailureKind::Conflict && conflicts < CONFLICTS => {
+                // Another client has changed the claim.
+                conflicts += 1;
             }
+            Err(failure) => return Err(failure),
         }
     }
     Ok(())
+}
+
+/// Waits for the conditions of devices, as kube-scheduler does with a look every five seconds, the first at once.
+async fn wait_until_bound(
+    calls: &Calls,
+    claims: &[String],
+    within: Duration,
+) -> Result<(), Failure> {
+    let began = Instant::now();
+    loop {
+        let mut is_ready = true;
+        for path in claims {
+            is_ready &= is_bound(calls, path, within).await?;
+        }
+        if is_ready {
+            return Ok(());
+        }
+        if began.elapsed() + LOOK > within {
+            return Err(not_bound("timeout: context deadline exceeded".to_owned()));
+        }
+        sleep(LOOK).await;
+    }
+}
+
+fn not_bound(why: String) -> Failure {
+    Failure {
+        kind: FailureKind::Conflict,
+        message: format!("running PreBind plugin \"DynamicResources\": device binding {why}"),
+    }
+}
+
+/// Whether the devices of a claim are bound. Fails if a driver says that they cannot be, or if another pod has waited for
+/// them too long.
+async fn is_bound(calls: &Calls, path: &str, within: Duration) -> Result<bool, Failure> {
+    let claim = read(calls, path).await?;
+    let claim = ResourceClaim::deserialize(&claim).map_err(|error| Failure {
+        kind: FailureKind::Refused,
+        message: format!("{path}: {error}"),
+    })?;
+    let name = &claim.metadata.name;
+    let Some(allocation) = &claim.status.allocation else {
+        return Err(not_bound(format!("failed: claim={name} was deallocated")));
+    };
+    match binding(allocation, &claim.status) {
+        Binding::Ready => return Ok(true),
+        Binding::Failed(reason, message) => {
+            return Err(not_bound(format!(
+                "failed: claim={name}, reason={reason}, message={message:?}"
+            )));
+        }
+        Binding::Pending => {}
+    }
+    let since = allocation.allocation_timestamp.as_deref();
+    let since = since.and_then(|since| since.parse::<Timestamp>().ok());
+    let limit = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
+    let is_late = |since: Timestamp| Timestamp::now().duration_since(since) > limit + LATE;
+    if since.is_some_and(is_late) {
+        return Err(not_bound(format!("timeout: claim={name}")));
+    }
+    Ok(false)
 }
 
 /// The claim as it is now. Before it gets devices it gets the finalizer, so that it cannot be deleted while they are in use. The
@@ -55,7 +147,7 @@ async fn present(calls: &Calls, path: &str, choice: &DeviceChoice) -> Result<Val
     write_and_read(calls, path, &json!({ "metadata": metadata })).await
 }
 
-fn path(namespace: &str, claim: &str) -> String {
+pub(super) fn path(namespace: &str, claim: &str) -> String {
     format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{claim}")
 }
 
@@ -89,6 +181,10 @@ fn status_to_write(
         None if !is_allocated => return elsewhere("deallocated elsewhere"),
         Some(allocation) => new["allocation"] = json!(allocation),
         None => {}
+    }
+    if status["allocation"]["allocationTimestamp"].is_null() {
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        new["allocation"]["allocationTimestamp"] = now.into();
     }
     let mut reserved = json!(reserved);
     if let Some(reserved) = reserved.as_array_mut() {
@@ -124,10 +220,17 @@ pub(super) async fn unreserve(
 ) -> Vec<Value> {
     let mut claims = Vec::new();
     for choice in devices {
-        let path = path(&pod.namespace, &choice.claim);
+        let path = path(&pod.namespace, &special_claim::name(pod, choice));
         let allocation = choice.allocation.as_ref().filter(|_| deallocates);
         let claim = loop {
-            match unreserve_claim(calls, pod, &path, allocation).await {
+            let answer = if choice.special.is_some() {
+                special_claim::remove_of(calls, pod, &path)
+                    .await
+                    .map(|()| None)
+            } else {
+                unreserve_claim(calls, pod, &path, allocation).await
+            };
+            match answer {
                 Ok(claim) => break claim,
                 // A refused write would be refused again, and after a stop none is sent.
                 Err(failure)
@@ -177,8 +280,15 @@ fn unallocated() -> Value {
     json!({ "allocation": null, "reservedFor": null, "devices": null })
 }
 
-/// Deallocates a claim, unless it has changed since the decision.
+/// Deallocates a claim, or deletes a special one, unless it has changed since the decision.
 pub(super) async fn deallocate(calls: &Calls, claim: &ClaimRef) -> Result<(), Failure> {
+    if claim.is_special {
+        let path = path(&claim.namespace, &claim.name);
+        return special_claim::remove(calls, &path, &|found| {
+            found["metadata"]["uid"] == *claim.uid
+        })
+        .await;
+    }
     let mut body = status_of(&json!(claim.resource_version), &unallocated());
     body["metadata"]["uid"] = claim.uid.as_str().into();
     let path = format!("{}/status", path(&claim.namespace, &claim.name));

@@ -19,6 +19,7 @@ mod gang_barrier;
 mod groups;
 mod preemption;
 mod retry;
+mod special_claim;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,8 @@ pub(crate) struct Limits {
     pub(crate) call: Duration,
     /// How long the claims of a pod may take to get their volumes.
     pub(crate) volumes: Duration,
+    /// How long the devices of a pod may take to be bound.
+    pub(crate) devices: Duration,
 }
 
 impl Default for Limits {
@@ -76,6 +79,7 @@ impl Default for Limits {
             victims: 16,
             call: CALL_TIMEOUT,
             volumes: Duration::from_mins(10),
+            devices: Duration::from_mins(10),
         }
     }
 }
@@ -148,6 +152,8 @@ impl From<Busy> for Failure {
 /// The parts of a binding beside pod and node.
 #[derive(Default)]
 pub(crate) struct BindOptions {
+    /// The scheduler of the pod, for its events.
+    pub(crate) scheduler: String,
     /// The changes of the pod's claims in `PreBind`.
     pub(crate) pre_bind: PreBindPlan,
     /// An extender that binds the pod.
@@ -343,7 +349,7 @@ impl Shared {
         call: &mut Option<BindingCall>,
     ) -> Result<(), Failure> {
         let began = Instant::now();
-        let mut ready = self.pre_bind(pod, node, &options.pre_bind).await;
+        let mut ready = self.pre_bind(pod, node, &options).await;
         let ran = |point, succeeds, since| {
             if let Some(recorder) = &options.recorder {
                 recorder.ran(point, succeeds, since);
@@ -385,8 +391,16 @@ impl Shared {
     }
 
     /// Allocates the pod's devices and volumes. Volumes take longest, and are last.
-    async fn pre_bind(&self, pod: &PodRef, node: &str, plan: &PreBindPlan) -> Result<(), Failure> {
-        devices::pre_bind(&self.calls, pod, &plan.devices).await?;
+    async fn pre_bind(
+        &self,
+        pod: &PodRef,
+        node: &str,
+        options: &BindOptions,
+    ) -> Result<(), Failure> {
+        let (plan, scheduler) = (&options.pre_bind, &options.scheduler);
+        let announce = || self.events.waits_for_devices(scheduler, pod, node);
+        let within = self.limits.devices;
+        devices::pre_bind(&self.calls, pod, &plan.devices, within, announce).await?;
         let within = self.limits.volumes;
         volumes::pre_bind(&self.calls, pod, node, &plan.volumes, within).await
     }

@@ -42,6 +42,28 @@ pub(super) async fn write_and_read(
     }
 }
 
+/// Creates an object. One that exists already is a conflict.
+pub(super) async fn create(calls: &Calls, path: &str, body: &Value) -> Result<Value, Failure> {
+    let mut retry = ApiRetry::default();
+    loop {
+        match calls.create(path, body).await {
+            Ok(found) => return Ok(found),
+            Err(error) => retry.after(&error).await?,
+        }
+    }
+}
+
+/// Deletes the object with this UID.
+pub(super) async fn delete(calls: &Calls, path: &str, uid: &str) -> Result<(), Failure> {
+    let mut retry = ApiRetry::default();
+    loop {
+        match calls.delete_at(path, uid).await {
+            Ok(()) => return Ok(()),
+            Err(error) => retry.after(&error).await?,
+        }
+    }
+}
+
 /// Repeats a call until the server has answered. Returns the answer, or `None` if the call has failed. Logs a failure,
 /// unless the object was deleted.
 pub(super) async fn until_answered<F, T>(path: &str, call: impl Fn() -> F) -> Option<T>

@@ -63,6 +63,7 @@ fn waiting(now: Timestamp, gang: Option<&str>) -> Box<WaitingPod> {
             feasible: 1,
             score: None,
             top: Vec::new(),
+            nodes: Vec::new(),
             evidence: Evidence::default(),
         },
         pre_bind: PreBindPlan::default(),
