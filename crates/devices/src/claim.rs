@@ -3,7 +3,7 @@
 use crate::selectors::{Selector, Selectors};
 use evictd_pod::{Quantity, wire};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The maximum total length of a claim's selectors, because compiling takes time. The API server allows up to 1024
 /// selectors of 10 KiB each.
@@ -46,6 +46,7 @@ fn selectors_of(selectors: &[wire::DeviceSelector], known: &mut Selectors) -> Ve
 pub(crate) struct Claim {
     pub(crate) wire: wire::ResourceClaim,
     pub(crate) requests: Vec<Request>,
+    kind: OnceLock<Arc<str>>,
 }
 
 /// One request of a claim: exactly one subrequest, or a list of alternatives.
@@ -138,6 +139,7 @@ impl Claim {
         });
         Self {
             requests: requests.collect(),
+            kind: OnceLock::new(),
             wire,
         }
     }
@@ -145,6 +147,12 @@ impl Claim {
     /// `namespace/name`.
     pub(crate) fn full_name(&self) -> String {
         self.wire.metadata.full_name()
+    }
+
+    /// A text that claims have in common which ask for the same.
+    pub(crate) fn kind(&self) -> Arc<str> {
+        let text = || format!("{:?}", self.wire.spec.devices).into();
+        Arc::clone(self.kind.get_or_init(text))
     }
 
     fn selectors(&self) -> impl Iterator<Item = &Selector> {

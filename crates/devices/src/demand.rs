@@ -7,6 +7,7 @@ use crate::limits::{Limits, Problem};
 use crate::search::search;
 use crate::selectors::Selectors;
 use crate::slice::Node;
+use crate::verdicts::NodeVerdicts;
 use evictd_pod::wire::{self, Allocation};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Demand {
     claims: Vec<Arc<Claim>>,
     /// Why no node can serve them.
     mistake: Option<String>,
+    /// What is known about nodes.
+    verdicts: Arc<NodeVerdicts>,
     /// The cost of the uncached selectors so far.
     evaluated_cost: AtomicU64,
 }
@@ -45,21 +48,23 @@ impl Demand {
             .find_map(|claim| claim.missing_class(&has_class))
         {
             Some(missing) => Err(missing),
-            None => Ok(Self::of(claims, 0)),
+            None => Ok(Self::of(known, claims, 0)),
         }
     }
 
     /// The same claims and one more, which need not be stored.
     #[must_use]
-    pub fn with(&self, claim: wire::ResourceClaim) -> Self {
+    pub fn with(&self, known: &Inventory, claim: wire::ResourceClaim) -> Self {
         let mut claims = self.claims.clone();
         // Its requests have no selectors, which would have to be known to the inventory.
         claims.push(Arc::new(Claim::new(claim, &mut Selectors::default())));
-        Self::of(claims, self.evaluated_cost.load(Ordering::Relaxed))
+        Self::of(known, claims, self.evaluated_cost.load(Ordering::Relaxed))
     }
 
-    fn of(claims: Vec<Arc<Claim>>, evaluated_cost: u64) -> Self {
+    fn of(known: &Inventory, claims: Vec<Arc<Claim>>, evaluated_cost: u64) -> Self {
+        let kinds = claims.iter().map(|claim| claim.kind());
         Self {
+            verdicts: known.verdicts(kinds.collect()),
             mistake: claims.iter().find_map(|claim| claim.mistake()),
             claims,
             evaluated_cost: AtomicU64::new(evaluated_cost),
@@ -98,7 +103,25 @@ impl Demand {
         self.allocate_within(known, node, u64::MAX).0
     }
 
-    /// The same while uncached selectors cost no more than `left` units; the last evaluation may exceed it. Returns the
+    /// Whether all claims can be allocated on a node, and what the search cost. It need not search where nothing has changed
+    /// since a pod with the same requests was tried.
+    pub fn fits_within(
+        &self,
+        known: &Inventory,
+        node: &dyn Node,
+        left: u64,
+    ) -> (Result<(), Problem>, u64) {
+        let mut spent = 0;
+        let search = || {
+            let (found, cost) = self.allocate_within(known, node, left);
+            spent = cost;
+            found.map(|_| ())
+        };
+        let found = self.verdicts.get(known.versions(), node.name(), search);
+        (found, spent)
+    }
+
+    /// [`Self::allocate`] while uncached selectors cost no more than `left` units; the last evaluation may exceed it. Returns the
     /// result and what the search cost, without cached results.
     pub fn allocate_within(
         &self,

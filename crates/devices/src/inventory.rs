@@ -4,6 +4,7 @@ use crate::claim::{Claim, Class};
 use crate::pool::{PoolEntry, PoolKey, State, state_elsewhere};
 use crate::selectors::Selectors;
 use crate::slice::{Node, Slice, kinds};
+use crate::verdicts::{NodeVerdicts, Verdicts, Versions};
 use evictd_pod::wire::{self, Allocation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,7 +20,9 @@ pub struct Inventory {
     /// Pools with counters from which no node without their devices can take all.
     unready: BTreeMap<PoolKey, State>,
     /// The number of slice versions so far.
-    versions: u64,
+    slice_versions: u64,
+    versions: Versions,
+    verdicts: Verdicts,
     selectors: Selectors,
     classes: HashMap<String, Class>,
     /// The class that serves an extended resource.
@@ -46,11 +49,11 @@ impl Inventory {
     pub fn put_slice(&mut self, wire: wire::ResourceSlice) {
         self.remove_slice(&wire.metadata.name);
         let name: Arc<str> = wire.metadata.name.into();
-        self.versions += 1;
+        self.slice_versions += 1;
         let slice = Arc::new(Slice {
             kinds: kinds(&wire.spec.devices),
             spec: wire.spec,
-            version: self.versions,
+            version: self.slice_versions,
         });
         let node = slice.node().unwrap_or_default().to_owned();
         let at = self.by_node.entry(node).or_default();
@@ -58,25 +61,34 @@ impl Inventory {
         let key = pool(&slice.spec);
         let entry = self.pools.entry(key.clone()).or_default();
         entry.slices.insert(Arc::clone(&name), Arc::clone(&slice));
+        self.versions.slice(&slice, true);
         self.slices.insert(name, slice);
         self.pool_changed(&key);
     }
 
     /// After a slice of a pool was added or removed.
     fn pool_changed(&mut self, key: &PoolKey) {
-        self.unready.remove(key);
+        let was_unready = self.unready.remove(key);
         let Some(entry) = self.pools.get_mut(key) else {
             return;
         };
         entry.forget_counters();
         if entry.is_empty() {
             self.pools.remove(key);
+            if was_unready.is_some() {
+                self.versions.all();
+            }
             return;
         }
+        // The slices on other nodes decide, too, whether a pool is complete and what is left of its counters.
+        self.versions.usage(entry);
         if entry.slices.values().any(|slice| slice.has_counters())
             && let Some(state) = state_elsewhere(key, entry)
         {
             self.unready.insert(key.clone(), state);
+        }
+        if self.unready.get(key).copied() != was_unready {
+            self.versions.all();
         }
     }
 
@@ -88,6 +100,10 @@ impl Inventory {
         let node = slice.node().unwrap_or_default().to_owned();
         take(&mut self.by_node, &node, name);
         let key = pool(&slice.spec);
+        self.versions.slice(&slice, false);
+        if !self.by_node.contains_key(&node) {
+            self.versions.forget(&node);
+        }
         if let Some(entry) = self.pools.get_mut(&key) {
             entry.slices.remove(name);
         }
@@ -113,6 +129,7 @@ impl Inventory {
             .iter()
             .map(|class| (format!("{IMPLICIT_RESOURCE}{}", class.name), class));
         let all = named.chain(implicit);
+        self.verdicts.clear();
         self.by_resource = all
             .map(|(resource, class)| (resource, class.name.clone()))
             .collect();
@@ -149,8 +166,10 @@ impl Inventory {
             self.count(allocation, true);
         }
         if let Some(pod) = special_of(&wire.metadata) {
-            // The claim itself replaces what was assumed before it existed.
-            self.withdraw(&special_key(&pod));
+            // Its allocation replaces the one that was assumed before the claim existed.
+            if wire.status.allocation.is_some() {
+                self.withdraw(&special_key(&pod));
+            }
             self.special.insert(pod, key.clone());
         }
         let claim = Claim::new(wire, &mut self.selectors);
@@ -206,6 +225,14 @@ impl Inventory {
 
     pub(crate) const fn selectors(&self) -> &Selectors {
         &self.selectors
+    }
+
+    pub(crate) const fn versions(&self) -> &Versions {
+        &self.versions
+    }
+
+    pub(crate) fn verdicts(&self, kind: Vec<Arc<str>>) -> Arc<NodeVerdicts> {
+        self.verdicts.of(kind)
     }
 
     pub(crate) fn class(&self, name: &str) -> Option<&Class> {
@@ -314,6 +341,7 @@ impl Inventory {
             if usage.is_none() {
                 pool.usage.remove(&device.device);
             }
+            self.versions.usage(pool);
             if pool.is_empty() {
                 self.pools.remove(&key);
             }

@@ -24,6 +24,7 @@ mod slice;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod verdicts;
 
 pub use allocation::preference;
 pub use binding::{Binding, binding, has_failed_binding, needs_binding};

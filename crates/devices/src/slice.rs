@@ -52,6 +52,11 @@ impl Slice {
         (!name.is_empty()).then_some(name)
     }
 
+    /// Whether it can be used on nodes that labels decide.
+    pub(crate) fn is_by_label(&self) -> bool {
+        self.spec.node_selector.is_some() || self.is_per_device()
+    }
+
     /// Whether each device says which nodes can use it.
     fn is_per_device(&self) -> bool {
         self.spec.per_device_node_selection == Some(true)

@@ -289,7 +289,7 @@ fn the_youngest_class_serves_an_extended_resource() {
         ..SpecialRequests::default()
     };
     let nothing = Demand::new(&known, "shop", []).unwrap();
-    let demand = nothing.with(special_claim(("uid", "special"), &special));
+    let demand = nothing.with(&known, special_claim(("uid", "special"), &special));
     let allocations = demand.allocate(&known, &node("one")).unwrap();
     assert_eq!(names(&allocations[0]), ["r=a", "r=b"]);
 }

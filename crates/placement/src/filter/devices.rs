@@ -177,7 +177,7 @@ impl Devices {
             .unwrap_or_else(PoisonError::into_inner);
         let demand = known.entry(served).or_insert_with(|| {
             let claim = special_claim((self.pod.uid(), SPECIAL_CLAIM), &requests);
-            Arc::new(self.demand.with(claim))
+            Arc::new(self.demand.with(here.cluster.devices(), claim))
         });
         (Some(Arc::clone(demand)), Some(requests))
     }
@@ -220,7 +220,7 @@ impl Filter for Devices {
                 return Err(Rejection::unresolvable(INTERRUPTED));
             }
             let left = interrupt.left_for_devices(self.namespace);
-            let (found, cost) = demand.allocate_within(here.cluster.devices(), &node, left);
+            let (found, cost) = demand.fits_within(here.cluster.devices(), &node, left);
             interrupt.charge_devices(self.namespace, cost);
             found.map_err(|problem| rejection(&problem))?;
         }

@@ -43,6 +43,10 @@ pub(crate) struct Answer {
     /// The devices that each feasible node gives to the claims that have none, by node and claim.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) allocations: BTreeMap<String, BTreeMap<String, Value>>,
+    /// The amounts behind the scores by node, with the pod: of those allocatable. A container that requests nothing counts
+    /// with 100m cpu and 200Mi memory.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) amounts: BTreeMap<String, BTreeMap<&'static str, String>>,
     /// The first node by name among those with the best score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) chosen: Option<String>,

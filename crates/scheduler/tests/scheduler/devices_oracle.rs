@@ -43,9 +43,9 @@ fn devices_are_allocated_as_by_kube_scheduler() {
         } else {
             explain(input)
         };
-        let differences = answers(&case).into_iter();
-        let differences = differences.map(|expected| differences(&actual, &expected));
-        let nearest = differences.min_by_key(Vec::len).unwrap();
+        let answers = answers(&case).into_iter();
+        let found = answers.map(|expected| differences(&actual, &expected));
+        let nearest = found.min_by_key(Vec::len).unwrap();
         if !nearest.is_empty() {
             wrong.push(format!("{}: {}", path.display(), nearest.join("\n  ")));
         }

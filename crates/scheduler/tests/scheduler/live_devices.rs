@@ -102,6 +102,114 @@ fn deallocate(live: &Live, claim: &str) {
         .unwrap();
 }
 
+/// A class whose devices serve the extended resource `example.com/gpu`.
+pub(crate) fn with_served_cards(live: &Live, cards: &[(&str, usize)]) {
+    with_cards(live, cards);
+    create(
+        &live.admin,
+        "DeviceClass",
+        "served",
+        &json!({ "extendedResourceName": "example.com/gpu" }),
+    );
+}
+
+/// A pod that requests cards as an extended resource.
+pub(crate) fn extended(name: &str, cards: &str) -> Value {
+    let mut extended = pod(name, "1", 0);
+    let amounts = json!({ "cpu": "1", "example.com/gpu": cards });
+    extended["spec"]["containers"][0]["resources"] =
+        json!({ "requests": amounts, "limits": { "example.com/gpu": cards } });
+    extended
+}
+
+/// The special claims.
+fn special(live: &Live) -> Vec<Value> {
+    let mut claims = live.admin.list("resourceclaims");
+    let annotation = "resource.kubernetes.io/extended-resource-claim";
+    claims.retain(|claim| claim["metadata"]["annotations"][annotation] == "true");
+    claims
+}
+
+/// S7-171 to S7-175
+#[test]
+fn s7_174_an_extended_resource_gets_a_claim_of_its_own() {
+    let live = Live::new(&[("one", "8")]);
+    with_served_cards(&live, &[("one", 2)]);
+    live.admin.create(extended("pair", "2")).unwrap();
+    assert_eq!(live.bound("default/pair"), "one");
+    let claims = special(&live);
+    assert_eq!(claims.len(), 1, "{claims:?}");
+    assert_eq!(users(&claims[0]), ["pair"]);
+    let results = &claims[0]["status"]["allocation"]["devices"]["results"];
+    let results = results.as_array().unwrap().iter();
+    let results: Vec<_> = results
+        .map(|result| (result["device"].as_str(), result["request"].as_str()))
+        .collect();
+    let request = Some("container-0-request-1");
+    assert_eq!(
+        results,
+        [(Some("card-0"), request), (Some("card-1"), request)]
+    );
+    let pair = live.admin.get("pods", "default/pair").unwrap();
+    let status = &pair["status"]["extendedResourceClaimStatus"];
+    assert_eq!(status["resourceClaimName"], claims[0]["metadata"]["name"]);
+    assert_eq!(
+        status["requestMappings"][0]["requestName"],
+        "container-0-request-1"
+    );
+    live.admin.create(extended("late", "1")).unwrap();
+    expect_message(&live, "late", "cannot allocate all claims");
+}
+
+/// S7-175
+#[test]
+fn s7_175_the_claim_of_a_pod_that_is_not_bound_is_deleted() {
+    let live = Live::new(&[("one", "8")]);
+    with_served_cards(&live, &[("one", 1)]);
+    live.api
+        .fault(Fault::answer(403).on("create", "pods/binding"));
+    live.admin.create(extended("p", "1")).unwrap();
+    wait_until("the claim exists", || !special(&live).is_empty());
+    wait_until("the claim is deleted", || special(&live).is_empty());
+    live.api.clear_faults();
+    assert_eq!(live.bound("default/p"), "one");
+    assert_eq!(special(&live).len(), 1);
+}
+
+/// S7-161 to S7-163
+#[test]
+fn s7_162_a_pod_waits_for_its_device_and_gets_another_one_if_that_fails() {
+    let live = Live::new(&[("one", "8")]);
+    with_cards(&live, &[]);
+    let conditional = |name: &str| json!({ "name": name, "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
+    let spec = json!({ "driver": "gpu.example.com", "allNodes": true,
+        "devices": [conditional("far-0"), conditional("far-1")],
+        "pool": { "name": "far", "generation": 1, "resourceSliceCount": 1 } });
+    create(&live.admin, "ResourceSlice", "far", &spec);
+    claim(&live, "c");
+    user(&live, "p", "c", "1");
+    let say = |kind: &str| {
+        let (pool, device) = device(&found(&live, "c")).unwrap();
+        let condition = json!({ "type": kind, "status": "True", "reason": "Said",
+            "message": "so", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        let status = json!({ "status": { "devices": [{ "driver": "gpu.example.com",
+            "pool": pool, "device": device, "conditions": [condition] }] } });
+        live.admin
+            .merge("resourceclaims/status", "default/c", status)
+            .unwrap();
+    };
+    wait_until("the device is reserved", || {
+        !users(&found(&live, "c")).is_empty()
+    });
+    say("Broken");
+    wait_until("the device is reserved again", || {
+        let claim = found(&live, "c");
+        !users(&claim).is_empty() && claim["status"]["devices"].is_null()
+    });
+    say("Ready");
+    assert_eq!(live.bound("default/p"), "one");
+}
+
 #[test]
 fn a_claim_gets_a_device_before_its_pod_is_bound_and_is_shared() {
     let live = Live::new(&[("one", "8"), ("two", "4")]);

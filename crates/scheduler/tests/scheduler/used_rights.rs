@@ -1,7 +1,7 @@
 //! The packaged role of the scheduler has exactly the rights that it uses.
 
 use crate::live_batch;
-use crate::live_devices::{claim, with_cards};
+use crate::live_devices::{claim, extended, with_served_cards};
 use crate::live_groups::{group, member};
 use crate::live_scheduling::{Live, pod};
 use crate::scheduler;
@@ -141,7 +141,7 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
         live.admin.create(of_profile(member)).unwrap();
     }
     use_volumes(&live);
-    with_cards(&live, &[("one", 2)]);
+    with_served_cards(&live, &[("one", 2)]);
     // The first attempt to bind fails, so that the allocation of the claim is withdrawn.
     live.api
         .fault(Fault::answer(422).on("create", "pods/binding").times(1));
@@ -150,6 +150,13 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
     user["spec"]["resourceClaims"] = json!([{ "name": "card", "resourceClaimName": "card" }]);
     live.admin.create(user).unwrap();
     live.bound("default/user");
+    // The same for a claim that is made for an extended resource, and deleted.
+    live.api
+        .fault(Fault::answer(422).on("create", "pods/binding").times(1));
+    live.admin
+        .create(of_profile(extended("extended", "1")))
+        .unwrap();
+    live.bound("default/extended");
     // A client lists the pending pods.
     live.api.grant("asks", "somebody", None);
     let asks = kubeconfig(&live.api, "asks");

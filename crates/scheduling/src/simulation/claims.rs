@@ -17,6 +17,12 @@ pub fn allocation(allocation: &Allocation) -> Map<String, Value> {
             // It has no meaning but that the device is shared.
             *share = Value::Bool(true);
         }
+        let tolerations = device.get_mut("tolerations").and_then(Value::as_array_mut);
+        for toleration in tolerations.into_iter().flatten() {
+            if let Some(fields) = toleration.as_object_mut() {
+                fields.retain(|_, value| !value.is_null() && *value != "");
+            }
+        }
         device
     });
     answer.insert("devices".to_owned(), devices.collect());
