@@ -59,6 +59,18 @@ fn allocation<'c>(cluster: &'c Cluster, claim: &'c ResourceClaim) -> Option<&'c 
     allocated.or_else(|| Some(cluster.devices().shared(&claim.metadata.uid)?.0))
 }
 
+/// How many pods can reserve a claim (API limit).
+const MOST_CONSUMERS: usize = 256;
+
+/// Whether a claim that pods of this gang share is reserved by the maximum number of pods. kube-scheduler leaves that to the
+/// API server, but here no pod of the gang would be bound.
+fn is_full(cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
+    let reserved = &claim.status.reserved_for;
+    let coming = cluster.devices().shared(&claim.metadata.uid);
+    coming.is_some_and(|(_, pods)| reserved.len() + pods >= MOST_CONSUMERS)
+        && reserved.iter().all(|consumer| consumer.uid != pod.uid())
+}
+
 /// The `DynamicResources` score of the claims that are allocated already.
 pub(crate) fn preference_of_allocated(cluster: &Cluster, pod: &Pod) -> i64 {
     let claims = claims(cluster, pod).unwrap_or_default().into_iter();
@@ -80,6 +92,9 @@ pub(crate) fn has_alternatives(cluster: &Cluster, pod: &Pod) -> bool {
 pub(crate) fn demand(cluster: &Cluster, pod: &Pod) -> Result<Demand, String> {
     let known = cluster.devices();
     let claims = claims(cluster, pod)?;
+    if claims.iter().any(|claim| is_full(cluster, pod, claim)) {
+        return Err("resourceclaim in use".to_owned());
+    }
     let waiting = claims
         .iter()
         .filter(|claim| allocation(cluster, claim).is_none());

@@ -236,7 +236,7 @@ fn a_device_on_a_node_that_a_gang_cannot_use_is_deallocated() {
 }
 
 #[test]
-fn a_claim_takes_256_pods_and_no_more() {
+fn a_claim_of_256_pods_is_left_to_the_api_server() {
     let mut scene = Scene::with_cards();
     scene.node("one", "8", "a");
     scene.cards("one", 1);
@@ -260,8 +260,8 @@ fn a_claim_takes_256_pods_and_no_more() {
         &json!({ "allocation": allocation, "reservedFor": all }),
     );
     scene.user("late", "", "1", &["c"]);
-    let message = scene.message();
-    assert!(message.contains("resourceclaim in use"), "{message}");
+    // As by kube-scheduler 1.36, whose PreBind fails then (S7-137).
+    assert_eq!(scene.prepared().len(), 1);
 }
 
 proptest! {
