@@ -2,13 +2,13 @@
 //! that they become on a node.
 
 use crate::cluster::Cluster;
+use crate::extended_requests::is_extended;
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::resources::find;
 use crate::symbol::Symbol;
 use evictd_devices::{ContainerRequests, SpecialRequests, special_requests};
-use evictd_pod::resources::{is_sidecar, units};
-use evictd_pod::wire::{self, ResourceClaim};
+use evictd_pod::wire::ResourceClaim;
 use std::collections::BTreeMap;
 
 /// The name of the special claim before it is created.
@@ -16,49 +16,6 @@ pub const SPECIAL_CLAIM: &str = "<extended-resources>";
 
 /// The most resources of a pod that devices can serve.
 const MOST: usize = 64;
-
-/// The requests of a container for extended resources.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ExtendedRequests {
-    name: Box<str>,
-    /// The place among the init containers and then the containers.
-    place: usize,
-    /// Whether it ends before the containers start.
-    ends: bool,
-    /// The place among all of its resources by name, the resource, and the amount.
-    resources: Box<[(usize, Box<str>, u64)]>,
-}
-
-/// The extended resources that the containers of a pod request.
-pub(crate) fn requests_of(spec: &wire::PodSpec) -> Box<[ExtendedRequests]> {
-    let first = spec.init_containers.iter();
-    let first = first.map(|container| (container, !is_sidecar(container)));
-    let all = first.chain(spec.containers.iter().map(|container| (container, false)));
-    let requests = all.enumerate().filter_map(|(place, (container, ends))| {
-        let requested = container.resources.requests.iter().enumerate();
-        let extended = requested.filter(|(_, (name, _))| is_extended(name));
-        let extended = extended.filter_map(|(place, (name, quantity))| {
-            let amount = u64::try_from(units(name, *quantity)).ok()?;
-            (amount > 0).then(|| (place, name.into(), amount))
-        });
-        let resources: Box<[_]> = extended.collect();
-        (!resources.is_empty()).then(|| ExtendedRequests {
-            name: container.name.as_str().into(),
-            place,
-            ends,
-            resources,
-        })
-    });
-    requests.collect()
-}
-
-/// Whether a device plugin or devices may serve the resource.
-fn is_extended(name: &str) -> bool {
-    name.starts_with("deviceclass.resource.kubernetes.io/")
-        || (name.contains('/')
-            && !name.contains("kubernetes.io/")
-            && !name.starts_with("requests."))
-}
 
 /// The extended resources of a pod that have a class.
 pub(crate) struct Special {

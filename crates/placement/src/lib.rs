@@ -55,6 +55,7 @@ mod cost;
 mod devices;
 mod domains;
 mod evicted;
+mod extended_requests;
 mod extended_resources;
 mod features;
 pub mod filter;
@@ -89,7 +90,8 @@ pub use cost::estimated_cost;
 pub use devices::DeviceChoice;
 pub use domains::{Domain, Domains};
 pub use evictd_pod::selector::SelectorError;
-pub use extended_resources::{ExtendedRequests, SPECIAL_CLAIM};
+pub use extended_requests::ExtendedRequests;
+pub use extended_resources::SPECIAL_CLAIM;
 pub use features::Features;
 pub use filter::{
     Code, DEVICES_GO_ON, Filter, Here, Reason, Rejection, device_choices, has_claims,

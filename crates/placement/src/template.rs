@@ -1,6 +1,6 @@
 //! The part of a pod's spec that decides where it fits, without requests and labels. Pods of one workload share it.
 
-use crate::extended_resources::{ExtendedRequests, requests_of};
+use crate::extended_requests::{ExtendedRequests, requests_of};
 use crate::features::Features;
 use crate::invalid_object::{InvalidField, InvalidObject};
 use crate::labels::Labels;

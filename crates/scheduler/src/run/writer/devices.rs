@@ -6,7 +6,7 @@
 use super::PodRef;
 use super::calls::Calls;
 use super::retry::{read, write, write_and_read};
-use super::special_claim;
+use super::special_claim::{self, FINALIZER, path};
 use crate::run::api_retry::{Failure, FailureKind};
 use evictd_devices::{Binding, binding};
 use evictd_placement::DeviceChoice;
@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The most retries after a write of another client.
 const CONFLICTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -145,10 +144,6 @@ async fn present(calls: &Calls, path: &str, choice: &DeviceChoice) -> Result<Val
     // A strategic merge adds to the finalizers of other clients.
     let metadata = json!({ "uid": choice.uid, "finalizers": [FINALIZER] });
     write_and_read(calls, path, &json!({ "metadata": metadata })).await
-}
-
-pub(super) fn path(namespace: &str, claim: &str) -> String {
-    format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{claim}")
 }
 
 /// The status with which the pod has the devices of its claim. `None` if the claim has it.

@@ -2,7 +2,6 @@
 
 use super::PodRef;
 use super::calls::Calls;
-use super::devices::{FINALIZER, path};
 use super::retry::{create, delete, read, until_answered, write};
 use crate::run::api_retry::{Failure, FailureKind};
 use evictd_devices::SpecialRequests;
@@ -11,6 +10,14 @@ use evictd_scheduling::simulation::claims::{SPECIAL, mappings};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Protects a claim with devices from deletion.
+pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+
+/// The path of a claim.
+pub(super) fn path(namespace: &str, claim: &str) -> String {
+    format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{claim}")
+}
 
 /// The name of a claim. That of a special claim is made of its pod, so that a repeated write finds the claim of the first.
 pub(super) fn name<'a>(pod: &PodRef, choice: &'a DeviceChoice) -> Cow<'a, str> {
