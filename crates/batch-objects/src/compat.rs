@@ -139,6 +139,12 @@ pub enum Difference {
     /// A job may ask for less than a restart when a pod is evicted and enough others are left (volcano#3171). Volcano
     /// restarts the job.
     EvictedAboveMinimum,
+    /// A job with a hard network topology waits and says so, because sessions read no `HyperNode`s. In Volcano a hard topology
+    /// whose tier is unknown places the job anywhere (S6-175).
+    UnknownTopologyWaits,
+    /// The actions for gangs and shuffle evict no pod that is critical for the cluster and nothing beyond a disruption
+    /// budget, whatever the tiers. Volcano's ignore budgets, and critical pods under some tiers (S6-198).
+    SpareProtectedPods,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -146,7 +152,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::EvictedAboveMinimum as u32 + 1;
+const COUNT: u32 = Difference::SpareProtectedPods as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

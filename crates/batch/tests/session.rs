@@ -161,7 +161,87 @@ families! {
     s6_207_sessions_with_nodegroup: "nodegroup", 26;
     s6_211_sessions_with_resource_strategy_fit: "resource-strategy-fit", 13;
     s6_213_sessions_with_sla: "sla", 13;
-    s6_219_sessions_with_pdb: "pdb", 8;
+    s6_216_sessions_with_tdm: "tdm", 15;
+    s6_192_sessions_with_gangpreempt: "gangpreempt", 26;
+    s6_192_sessions_with_gangreclaim: "gangreclaim", 26;
+    s6_219_sessions_with_pdb: "pdb", 12;
     s6_220_sessions_with_resourcequota: "resourcequota", 11;
     s6_221_sessions_with_cdp: "cdp", 9;
+}
+
+/// How many pods our form evicts in a recorded case with a change, and how many were recorded.
+fn evicted_by_us(case: &str, change: impl Fn(&mut Value)) -> (usize, usize) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
+    let text = std::fs::read(folder.join(case)).unwrap();
+    let mut case: Value = serde_json::from_slice(&text).unwrap();
+    change(&mut case["input"]);
+    let objects = Objects::deserialize(&case["input"]).unwrap();
+    let (ours, _) = simulate(&objects, &Setting::default(), Compat::EVICTD).unwrap();
+    let recorded = case["expected"]["evicted"].as_array().unwrap().len();
+    (ours.evicted.len(), recorded)
+}
+
+#[test]
+fn s6_198_gangs_give_back_victims_that_were_not_needed() {
+    for family in ["gangpreempt", "gangreclaim"] {
+        let (ours, recorded) = evicted_by_us(&format!("{family}/0002.json"), |_| ());
+        assert_eq!((ours, recorded), (1, 4), "{family}");
+    }
+}
+
+#[test]
+fn s6_198_gangs_never_evict_critical_pods_and_keep_budgets() {
+    for family in ["gangpreempt", "gangreclaim"] {
+        let (ours, recorded) = evicted_by_us(&format!("{family}/0047.json"), |_| ());
+        assert!(ours == 0 && recorded > 0, "{family}: {ours} of {recorded}");
+        let protect = |input: &mut Value| {
+            for pod in input["pods"].as_array_mut().unwrap() {
+                pod["metadata"]["labels"] = json!({ "app": "any" });
+            }
+            input["podDisruptionBudgets"] = json!([{
+                "metadata": { "namespace": "default", "name": "all" },
+                "spec": { "selector": { "matchLabels": { "app": "any" } } },
+                "status": { "disruptionsAllowed": 0 },
+            }]);
+        };
+        let (ours, recorded) = evicted_by_us(&format!("{family}/0001.json"), protect);
+        assert!(ours == 0 && recorded > 0, "{family}: {ours} of {recorded}");
+    }
+}
+
+#[test]
+fn s6_175_a_hard_network_topology_waits_and_says_so() {
+    let group = |mode: &str| {
+        json!({
+            "metadata": { "namespace": "default", "name": "near", "creationTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": {
+                "minMember": 1, "queue": "default", "minResources": { "cpu": "1" },
+                "networkTopology": { "mode": mode, "highestTierAllowed": 1 },
+            },
+            "status": { "phase": "Pending" },
+        })
+    };
+    let session = |mode: &str, compat: Compat| {
+        let pod = json!({
+            "metadata": { "namespace": "default", "name": "near-0", "uid": "near-0",
+                "annotations": { "scheduling.k8s.io/group-name": "near" } },
+            "spec": { "schedulerName": "volcano",
+                "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }] },
+            "status": { "phase": "Pending" },
+        });
+        let objects = json!({
+            "nodes": [{ "metadata": { "name": "a" }, "status": { "allocatable": { "cpu": "2", "memory": "1Gi", "pods": "9" } } }],
+            "queues": [{ "metadata": { "name": "default" }, "spec": { "weight": 1 }, "status": { "state": "Open" } }],
+            "podGroups": [group(mode)], "pods": [pod],
+        });
+        let objects = Objects::deserialize(&objects).unwrap();
+        simulate(&objects, &Setting::default(), compat).unwrap().0
+    };
+    let waits = session("hard", Compat::EVICTD);
+    assert!(waits.bound.is_empty(), "{:?}", waits.binds);
+    let message = &waits.pod_groups["default/near"].conditions[0].message;
+    assert!(message.contains("HyperNodes"), "{message}");
+    for (mode, compat) in [("soft", Compat::EVICTD), ("hard", Compat::VOLCANO)] {
+        assert_eq!(session(mode, compat).bound, ["default/near-0"], "{mode}");
+    }
 }

@@ -88,9 +88,10 @@ impl Simulator<'_> {
             .push(Reverse((at, Event::IsGone { job, pod, made })));
         live.running -= 1;
         self.evictions += 1;
-        match kind {
-            EvictionKind::Reclaim => state.reclaimed += 1,
-            EvictionKind::Preempt => state.preempted += 1,
+        if kind.is_reclaim() {
+            state.reclaimed += 1;
+        } else {
+            state.preempted += 1;
         }
     }
 

@@ -13,15 +13,24 @@ pub enum Action {
     Preempt,
     /// Takes room back from other queues.
     Reclaim,
+    /// Takes room of the same queue for whole gangs.
+    GangPreempt,
+    /// Takes room back from other queues for whole gangs.
+    GangReclaim,
+    /// Evicts tasks that plugins want elsewhere.
+    Shuffle,
 }
 
 impl Action {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 8] = [
         Self::Enqueue,
         Self::Allocate,
         Self::Backfill,
         Self::Preempt,
         Self::Reclaim,
+        Self::GangPreempt,
+        Self::GangReclaim,
+        Self::Shuffle,
     ];
 
     /// Its name.
@@ -32,6 +41,9 @@ impl Action {
             Self::Backfill => "backfill",
             Self::Preempt => "preempt",
             Self::Reclaim => "reclaim",
+            Self::GangPreempt => "gangpreempt",
+            Self::GangReclaim => "gangreclaim",
+            Self::Shuffle => "shuffle",
         }
     }
 
@@ -75,10 +87,12 @@ pub enum PluginName {
     Sla,
     /// Pods are protected from eviction for some time after their start.
     Cdp,
+    /// Nodes of revocable zones, by the time of the day.
+    Tdm,
 }
 
 impl PluginName {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Gang,
         Self::Priority,
         Self::Conformance,
@@ -95,6 +109,7 @@ impl PluginName {
         Self::Pdb,
         Self::Sla,
         Self::Cdp,
+        Self::Tdm,
     ];
 
     /// Its name.
@@ -116,6 +131,7 @@ impl PluginName {
             Self::Pdb => "pdb",
             Self::Sla => "sla",
             Self::Cdp => "cdp",
+            Self::Tdm => "tdm",
         }
     }
 
@@ -125,7 +141,7 @@ impl PluginName {
 }
 
 /// Plugins of Volcano that stay out, each with the reason and the way to do without.
-pub(crate) const REFUSED: [(&str, &str); 9] = [
+pub(crate) const REFUSED: [(&str, &str); 8] = [
     (
         "deviceshare",
         "parts of devices are allocated by Kubernetes' dynamic resource allocation (DRA): give the pods resourceClaims, which plugin predicates allocates",
@@ -139,7 +155,6 @@ pub(crate) const REFUSED: [(&str, &str); 9] = [
     ("numaaware", NOT_YET),
     ("rescheduling", NOT_YET),
     ("task-topology", NOT_YET),
-    ("tdm", NOT_YET),
     ("usage", NOT_YET),
 ];
 
@@ -191,6 +206,8 @@ pub enum Switch {
     NodeOrder,
     /// Along the paths of queues; off unless asked for.
     Hierarchy,
+    /// Which running tasks shuffle evicts.
+    Victim,
     /// Fairness among namespaces before that among jobs, as in Volcano 1.0; off unless asked for.
     NamespaceOrder,
 }
@@ -218,7 +235,7 @@ impl Switch {
         ("enableTargetJob", None),
         ("enableReservedNodes", None),
         ("enableJobEnqueued", Some(Self::JobEnqueued)),
-        ("enabledVictim", None),
+        ("enabledVictim", Some(Self::Victim)),
         ("enableJobStarving", Some(Self::JobStarving)),
         ("enabledOverused", Some(Self::Overused)),
         ("enabledAllocatable", Some(Self::Allocatable)),

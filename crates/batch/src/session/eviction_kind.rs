@@ -10,20 +10,41 @@ pub enum EvictionKind {
     Preempt,
     /// Pods of other queues.
     Reclaim,
+    /// Pods of its queue, for a whole gang.
+    GangPreempt,
+    /// Pods of other queues, for a whole gang.
+    GangReclaim,
+    /// Pods that a plugin wants elsewhere.
+    Shuffle,
 }
 
 impl EvictionKind {
+    const ALL: [Self; 5] = [
+        Self::Preempt,
+        Self::Reclaim,
+        Self::GangPreempt,
+        Self::GangReclaim,
+        Self::Shuffle,
+    ];
+
     /// The word for it in conditions and events.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Preempt => "preempt",
             Self::Reclaim => "reclaim",
+            Self::GangPreempt => "gangpreempt",
+            Self::GangReclaim => "gangreclaim",
+            Self::Shuffle => "shuffle",
         }
     }
 
     /// The kind that this word means.
     pub fn of(word: &str) -> Option<Self> {
-        let mut kinds = [Self::Preempt, Self::Reclaim].into_iter();
-        kinds.find(|kind| kind.as_str() == word)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// Whether pods of other queues are evicted.
+    pub const fn is_reclaim(self) -> bool {
+        matches!(self, Self::Reclaim | Self::GangReclaim)
     }
 }

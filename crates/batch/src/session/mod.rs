@@ -163,6 +163,9 @@ impl Session<'_> {
                 Action::Backfill => actions::backfill(self),
                 Action::Preempt => actions::preempt(self),
                 Action::Reclaim => actions::reclaim(self),
+                Action::GangPreempt => actions::gang_preempt(self),
+                Action::GangReclaim => actions::gang_reclaim(self),
+                Action::Shuffle => actions::shuffle(self),
             }
             observer.acted(self, *action);
         }

@@ -19,6 +19,8 @@ pub(crate) const PREEMPTABLE: &str = "volcano.sh/preemptable";
 /// The queue above all others.
 pub(crate) const ROOT: &str = "root";
 pub(crate) const HIERARCHY: &str = "volcano.sh/hierarchy";
+/// The zones of nodes that a pod may use, and the zone of a node.
+pub(crate) const ZONE: &str = "volcano.sh/revocable-zone";
 /// The limits of a queue in groups of nodes.
 pub(crate) const GROUP_LIMITS: &str = "volcano.sh/nodegroup-resource-limits";
 pub(crate) const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
@@ -32,6 +34,7 @@ pub fn reads_annotation(key: &str) -> bool {
         PREEMPTABLE,
         QUEUE_NAME,
         COOLDOWN,
+        ZONE,
     ]
     .contains(&key)
         || MARKS.contains(&key)

@@ -177,14 +177,14 @@ fn held_by(tx: &Transaction<'_>, (kind, queue, _): VictimPool, job: JobId) -> Ve
             let task = &tx.snapshot.tasks[*task];
             let may_go = match kind {
                 _ if !is_candidate => false,
-                EvictionKind::Preempt => *gives.entry(task.job).or_insert_with(|| {
-                    tx.tiers().might_yield(task.job, job)
-                        && tx.tiers().might_evict_whole(task.job, job)
-                }),
-                EvictionKind::Reclaim => {
+                kind if kind.is_reclaim() => {
                     let other = tx.snapshot.jobs[task.job].queue;
                     tx.tiers().exceeds_share(other, queue)
                 }
+                _ => *gives.entry(task.job).or_insert_with(|| {
+                    tx.tiers().might_yield(task.job, job)
+                        && tx.tiers().might_evict_whole(task.job, job)
+                }),
             };
             if may_go {
                 held[node].add(&task.request);

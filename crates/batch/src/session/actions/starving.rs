@@ -84,14 +84,12 @@ pub(super) fn is_candidate(
     let task = &snapshot.tasks[task];
     let job = &snapshot.jobs[task.job];
     let which = match kind {
-        EvictionKind::Preempt => {
-            matches!(task.status, Status::Bound | Status::Running) && job.queue == queue
-        }
-        EvictionKind::Reclaim => {
+        kind if kind.is_reclaim() => {
             task.status == Status::Running
                 && job.queue != queue
                 && snapshot.queues[job.queue].reclaimable
         }
+        _ => matches!(task.status, Status::Bound | Status::Running) && job.queue == queue,
     };
     which && task.preemptable && job.is_live
 }

@@ -76,9 +76,10 @@ pub(super) fn free_node(
         .iter()
         .map(|victim| &session.tx.snapshot.tasks[*victim].request);
     // Volcano nominates the node only if victims free something, and reclaim nominates it for any victim.
-    let evicts = match kind {
-        EvictionKind::Reclaim => requests.len() > 0,
-        EvictionKind::Preempt => requests.any(|request| !request.is_empty()),
+    let evicts = if kind.is_reclaim() {
+        requests.len() > 0
+    } else {
+        requests.any(|request| !request.is_empty())
     };
     session.tx.pipeline(&mut own_steps, task, node, evicts);
     operations.append(own_steps);

@@ -1,18 +1,17 @@
 //! The scheduler cache: the objects of sessions, kept between sessions and updated by events (S6-088).
 
-mod facts;
 mod nodes;
 mod pods;
 
 use super::Session;
 use super::diagnosis::{DiagnosisObserver, JobDiagnosis};
 use super::objects::{
-    GROUP_LIMITS, HIERARCHY, HIERARCHY_WEIGHTS, Objects, ROOT, Setting, is_true, key,
+    GROUP_LIMITS, HIERARCHY, HIERARCHY_WEIGHTS, Objects, PREEMPTABLE, ROOT, Setting, is_true, key,
 };
 use super::observer::Observer;
 use super::outcome::Outcome;
 use super::pod_id::PodId;
-use super::snapshot::{Dequeue, GROUP_MARKS, Job, Queue, Snapshot};
+use super::snapshot::{Budget, Dequeue, GROUP_MARKS, Job, Queue, Quota, Snapshot};
 use super::turns::Turns;
 use crate::conf::Conf;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
@@ -21,12 +20,13 @@ use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::upstream::upstream_job;
 use crate::session::snapshot::upstream::{QueuesOfWorkloads, Upstream};
 use evictd_batch_objects::{
-    Compat, IN_STAGES, PodGroup, PodGroupStatus, QueueState, Workload, queue_of,
+    Compat, IN_STAGES, NodeMetrics, PodGroup, PodGroupStatus, QueueState, ResourceQuota, Workload,
+    queue_of,
 };
 use evictd_placement::Cluster;
 use evictd_pod::TooManyResources;
 use evictd_pod::resources::{CPU, MEMORY, PODS};
-use evictd_pod::wire::{Metadata, PriorityClass, ResourceList, Time};
+use evictd_pod::wire::{Metadata, PodDisruptionBudget, PriorityClass, ResourceList, Time};
 use hashbrown::{HashMap, HashSet};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -252,18 +252,23 @@ impl Cache {
         job.min_task_member = roles;
         let is_staged = wire.metadata.annotations.get(IN_STAGES);
         job.is_staged = is_staged.is_some_and(is_true);
-        job.has_topology = wire.spec.network_topology.is_some();
+        let topology = wire.spec.network_topology.as_ref();
+        job.has_topology = topology.is_some();
+        // The definition's default is hard.
+        job.has_hard_topology = topology.is_some_and(|topology| topology.mode != "soft");
         job.refused = refused;
         job.min_resources = need;
         let list = wire.spec.min_resources.as_ref();
         let of_quota = |name: &str| !is_scalar(name) && ![CPU, MEMORY, PODS].contains(&name);
         let list = list.filter(|list| job.refused.is_none() && list.keys().any(of_quota));
         job.min_list = list.map(|list| Box::new(list.clone()));
-        let annotations = &wire.metadata.annotations;
-        let marks = GROUP_MARKS.into_iter();
-        job.marks = marks
-            .filter_map(|key| Some((key, annotations.get(key)?)))
-            .collect();
+        let metadata = &wire.metadata;
+        let marks = GROUP_MARKS.into_iter().filter_map(|key| {
+            // Only this mark may be a label, too.
+            let label = metadata.labels.get(key).filter(|_| key == PREEMPTABLE);
+            Some((key, metadata.annotations.get(key).or(label)?))
+        });
+        job.marks = marks.collect();
         job.begin(wire.status.clone());
     }
 
@@ -426,5 +431,72 @@ impl Cache {
     pub fn remove_workload(&mut self, metadata: &Metadata) {
         self.stale_jobs = true;
         self.workloads.remove(&*key(metadata));
+    }
+
+    /// All of these among the objects of a file.
+    fn facts(&mut self, objects: &Objects) {
+        for quota in &objects.resource_quotas {
+            self.quota(quota);
+        }
+        for budget in &objects.pod_disruption_budgets {
+            self.budget(budget);
+        }
+        for (node, metrics) in &objects.node_metrics {
+            self.node_metrics(node, Some(metrics.clone()));
+        }
+        self.snapshot.now = objects.now;
+    }
+
+    /// A quota came or changed.
+    pub fn quota(&mut self, wire: &ResourceQuota) {
+        let (metadata, status) = (&wire.metadata, &wire.status);
+        let quota = Quota {
+            hard: status.hard.clone(),
+            used: status.used.clone(),
+        };
+        let quotas = &mut self.snapshot.facts.quotas;
+        let of_namespace = quotas.entry(metadata.namespace_or_default().into());
+        of_namespace
+            .or_default()
+            .insert(metadata.name.as_str().into(), quota);
+    }
+
+    /// A quota is deleted.
+    pub fn remove_quota(&mut self, metadata: &Metadata) {
+        let quotas = &mut self.snapshot.facts.quotas;
+        let namespace = metadata.namespace_or_default();
+        if let Some(of_namespace) = quotas.get_mut(namespace) {
+            of_namespace.remove(metadata.name.as_str());
+            if of_namespace.is_empty() {
+                quotas.remove(namespace);
+            }
+        }
+    }
+
+    /// A disruption budget came or changed.
+    pub fn budget(&mut self, wire: &PodDisruptionBudget) {
+        let disrupted = wire.status.disrupted_pods.keys();
+        let budget = Budget {
+            namespace: wire.metadata.namespace_or_default().into(),
+            selector: wire.spec.selector.clone().unwrap_or_default(),
+            allowed: wire.status.disruptions_allowed.unwrap_or(0),
+            disrupted: disrupted.map(|name| (**name).into()).collect(),
+        };
+        let budgets = &mut self.snapshot.facts.budgets;
+        budgets.insert(key(&wire.metadata), budget);
+    }
+
+    /// A disruption budget is deleted.
+    pub fn remove_budget(&mut self, metadata: &Metadata) {
+        self.snapshot.facts.budgets.remove(&key(metadata));
+    }
+
+    /// The measured use of a node; `None` where nothing is measured any more.
+    pub fn node_metrics(&mut self, node: &str, metrics: Option<NodeMetrics>) {
+        let known = &mut self.snapshot.facts.node_metrics;
+        match metrics {
+            Some(metrics) => known.insert(node.into(), metrics),
+            None => known.remove(node),
+        };
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::session::objects::{
-    PREEMPTABLE, TASK_PRIORITY, is_critical, is_true, key, request_of, status_of,
+    PREEMPTABLE, TASK_PRIORITY, ZONE, is_critical, is_true, key, request_of, status_of,
 };
 use crate::session::outcome::PodCondition;
 use crate::session::plain::plain_job;
@@ -213,6 +213,10 @@ impl Cache {
             best_effort: false,
             gated: !pod.spec.scheduling_gates.is_empty(),
             preemptable: preemptable.is_none_or(is_true),
+            uses_zones: match annotation(ZONE) {
+                Some(zone) => zone == "*",
+                None => annotation(PREEMPTABLE).is_some_and(is_true),
+            },
             never_preempts: pod.spec.preemption_policy == "Never",
             critical: is_critical(pod),
             created: metadata.creation_timestamp.map(Time::timestamp),

@@ -1,6 +1,7 @@
 //! Plugin conformance: pods that are critical for the cluster are never evicted (S6-125).
 
 use super::{Plugin, Tiers};
+use crate::session::eviction_kind::EvictionKind;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
 
@@ -31,6 +32,16 @@ impl Plugin for Conformance {
         candidates: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         Some(without_critical(tiers.snapshot, candidates))
+    }
+
+    fn gang_evictable(
+        &self,
+        snapshot: &Snapshot,
+        _: EvictionKind,
+        _: JobId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(without_critical(snapshot, candidates))
     }
 
     fn might_yield(&self, _: &Snapshot, _: JobId, _: JobId) -> Option<bool> {

@@ -1,6 +1,7 @@
 //! Plugin gang: a job starts with at least `minMember` pods or with none (S6-119 to S6-122).
 
 use super::{Invalid, Lost, Plugin, Tiers, Vote};
+use crate::session::eviction_kind::EvictionKind;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::{Job, Snapshot};
@@ -90,6 +91,16 @@ impl Plugin for Gang {
         candidates: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         self.spare(tiers, candidates)
+    }
+
+    fn gang_evictable(
+        &self,
+        _: &Snapshot,
+        _: EvictionKind,
+        _: JobId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(candidates.to_vec())
     }
 
     fn might_yield(&self, snapshot: &Snapshot, job: JobId, _: JobId) -> Option<bool> {

@@ -6,6 +6,7 @@ mod cdp;
 mod conformance;
 mod drf;
 mod gang;
+mod gang_eviction;
 mod hierarchy;
 mod node_group;
 mod on_nodes;
@@ -19,16 +20,19 @@ mod resource_quota;
 mod resource_strategy_fit;
 mod shares;
 mod sla;
+mod tdm;
 mod tiers;
 
 pub(crate) use drf::JobShare;
 use on_nodes::NodeEntry;
 pub(crate) use on_nodes::OnNode;
+pub(crate) use pdb::Budgets;
 pub(crate) use queue_tree::QueueTree;
 pub(crate) use shares::{QueueShare, Shares};
-pub(crate) use tiers::Tiers;
+pub(crate) use tiers::{NO_HYPER_NODES, Tiers};
 
 use crate::conf::{self, Action, Conf, PluginName, Switch};
+use crate::session::eviction_kind::EvictionKind;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
@@ -123,6 +127,22 @@ pub(crate) trait Plugin: Debug {
         reclaimer: TaskId,
         candidates: &[TaskId],
     ) -> Option<Vec<TaskId>> {
+        None
+    }
+
+    /// The candidates, in their order, that a gang may evict.
+    fn gang_evictable(
+        &self,
+        snapshot: &Snapshot,
+        kind: EvictionKind,
+        job: JobId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        None
+    }
+
+    /// The running tasks that shuffle evicts; `None` where it has no opinion now.
+    fn shuffled(&self, snapshot: &Snapshot, running: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }
 
@@ -348,6 +368,7 @@ fn build(
         }
         PluginName::Sla => Box::new(sla::Sla::open(arguments)),
         PluginName::Cdp => Box::new(cdp::Cdp),
+        PluginName::Tdm => Box::new(tdm::Tdm::open(snapshot, cluster, arguments)),
         PluginName::Pdb => Box::new(pdb::Pdb::open(snapshot, cluster)),
         PluginName::ResourceQuota => Box::new(resource_quota::ResourceQuotas::default()),
         PluginName::NodeGroup => Box::new(node_group::NodeGroup::open(snapshot, cluster, plugin)),

@@ -27,7 +27,7 @@ pub(super) struct NodeEntry {
 const fn judges_nodes(name: PluginName) -> bool {
     matches!(
         name,
-        PluginName::NodeGroup | PluginName::ResourceStrategyFit
+        PluginName::NodeGroup | PluginName::ResourceStrategyFit | PluginName::Tdm
     )
 }
 

@@ -9,7 +9,11 @@ use evictd_pod::wire::{Selector, TextMap};
 use hashbrown::HashMap;
 
 #[derive(Debug)]
-pub(super) struct Pdb {
+pub(super) struct Pdb(Budgets);
+
+/// Disruption budgets, and the pods on nodes that each protects.
+#[derive(Debug)]
+pub(crate) struct Budgets {
     /// How many disruptions each budget allows.
     allowed: Vec<i32>,
     /// The budgets of each pod with labels on a node.
@@ -33,6 +37,19 @@ fn selects(selector: &Selector, labels: &TextMap) -> bool {
 
 impl Pdb {
     pub(super) fn open(snapshot: &Snapshot, cluster: &Cluster) -> Self {
+        Self(Budgets::open(snapshot, cluster))
+    }
+
+    /// The candidates within the budgets. A pod without labels is not among them.
+    fn within_budgets(&self, candidates: &[TaskId]) -> Vec<TaskId> {
+        let mut victims = self.0.kept_by(candidates);
+        victims.retain(|victim| self.0.budgets.contains_key(victim));
+        victims
+    }
+}
+
+impl Budgets {
+    pub(crate) fn open(snapshot: &Snapshot, cluster: &Cluster) -> Self {
         let all: Vec<&Budget> = snapshot.facts.budgets.values().collect();
         let mut budgets = HashMap::new();
         for (node, on_node) in snapshot.node_ids().zip(&snapshot.nodes) {
@@ -66,15 +83,12 @@ impl Pdb {
         }
     }
 
-    /// The candidates that break no budget, if all of them go in this order. A pod without labels is not among them.
-    fn within_budgets(&self, candidates: &[TaskId]) -> Vec<TaskId> {
+    /// The candidates that break no budget, if all of them go in this order.
+    pub(crate) fn kept_by(&self, candidates: &[TaskId]) -> Vec<TaskId> {
         let mut left = self.allowed.clone();
         let keeps = |candidate: &TaskId| {
-            let Some(budgets) = self.budgets.get(candidate) else {
-                return false;
-            };
             let mut kept = true;
-            for budget in budgets {
+            for budget in self.budgets.get(candidate).into_iter().flatten() {
                 left[*budget] -= 1;
                 kept &= left[*budget] >= 0;
             }
@@ -91,6 +105,10 @@ impl Plugin for Pdb {
 
     fn reclaimable(&self, _: Tiers<'_>, _: TaskId, candidates: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(self.within_budgets(candidates))
+    }
+
+    fn shuffled(&self, _: &Snapshot, running: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.within_budgets(running))
     }
 
     fn might_yield(&self, _: &Snapshot, _: JobId, _: JobId) -> Option<bool> {

@@ -1,6 +1,7 @@
 //! Plugin priority: jobs and tasks by priority (S6-124).
 
 use super::{Plugin, Tiers};
+use crate::session::eviction_kind::EvictionKind;
 use crate::session::plugins::Lost;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
@@ -50,6 +51,19 @@ impl Plugin for Priority {
             priority(victim.job) < priority(preemptor.job)
         };
         Some(candidates.iter().copied().filter(is_lower).collect())
+    }
+
+    fn gang_evictable(
+        &self,
+        snapshot: &Snapshot,
+        kind: EvictionKind,
+        job: JobId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let priority = |job: JobId| snapshot.jobs[job].priority;
+        let is_lower = |task: &TaskId| priority(snapshot.tasks[*task].job) < priority(job);
+        (kind == EvictionKind::GangPreempt)
+            .then(|| candidates.iter().copied().filter(is_lower).collect())
     }
 
     fn might_yield(&self, snapshot: &Snapshot, job: JobId, to: JobId) -> Option<bool> {

@@ -35,8 +35,8 @@ type Rules = HashMap<Dim, Rule>;
 pub(super) struct ResourceStrategyFit {
     weight: f64,
     rules: Rules,
-    /// Of each task whose pod has annotations. `None` scores nothing.
-    by_task: HashMap<TaskId, Option<Rules>>,
+    /// Of each task whose pod has annotations.
+    by_task: HashMap<TaskId, Rules>,
     scarce: Option<Scarce>,
     proportional: Option<Proportional>,
 }
@@ -100,8 +100,8 @@ fn rules_of(arguments: &Arguments, dims: &Dims) -> Rules {
         .collect()
 }
 
-/// The rules of a pod's annotations: `None` where it names no strategy, and an inner `None` where its weights are invalid.
-fn rules_of_task(snapshot: &Snapshot, task: TaskId) -> Option<Option<Rules>> {
+/// The rules of a pod's annotations; none where it names no strategy. Invalid weights are no rules, so the score is zero.
+fn rules_of_task(snapshot: &Snapshot, task: TaskId) -> Option<Rules> {
     let task = &snapshot.tasks[task];
     let strategy = match task.mark(MARKS[0])? {
         "LeastAllocated" => Strategy::Least,
@@ -110,14 +110,13 @@ fn rules_of_task(snapshot: &Snapshot, task: TaskId) -> Option<Option<Rules>> {
     };
     let weights = task.mark(MARKS[1]);
     let weights = weights.and_then(|text| serde_json::from_str::<BTreeMap<String, i64>>(text).ok());
-    Some(weights.map(|weights| {
-        let rules = weights.iter().filter_map(|(name, weight)| {
-            #[expect(clippy::cast_precision_loss, reason = "weights are small")]
-            let weight = *weight as f64;
-            Some((snapshot.dims.find(name)?, Rule { strategy, weight }))
-        });
-        rules.collect()
-    }))
+    let weights = weights.unwrap_or_default();
+    let rules = weights.iter().filter_map(|(name, weight)| {
+        #[expect(clippy::cast_precision_loss, reason = "weights are small")]
+        let weight = *weight as f64;
+        Some((snapshot.dims.find(name)?, Rule { strategy, weight }))
+    });
+    Some(rules.collect())
 }
 
 impl ResourceStrategyFit {
@@ -139,11 +138,7 @@ impl ResourceStrategyFit {
 
     /// The weighted mean over the requested resources that have a rule.
     fn allocation_score(&self, snapshot: &Snapshot, id: TaskId, node: &Node) -> f64 {
-        let rules = match self.by_task.get(&id) {
-            Some(None) => return 0.0,
-            Some(Some(rules)) => rules,
-            None => &self.rules,
-        };
+        let rules = self.by_task.get(&id).unwrap_or(&self.rules);
         let (mut score, mut weights) = (0.0, 0.0);
         for (dim, asked) in snapshot.tasks[id].request.iter() {
             let Some(rule) = rules.get(&dim).filter(|_| asked != 0.0) else {
@@ -173,9 +168,10 @@ impl ResourceStrategyFit {
 
 impl Plugin for ResourceStrategyFit {
     fn node_key(&self, _: &Snapshot, task: TaskId) -> u64 {
-        match self.by_task.contains_key(&task) {
-            true => 1 + task.index() as u64,
-            false => 0,
+        if self.by_task.contains_key(&task) {
+            1 + task.index() as u64
+        } else {
+            0
         }
     }
 

@@ -12,6 +12,10 @@ use evictd_batch_objects::Difference;
 use hashbrown::HashMap;
 use std::cmp::Ordering;
 
+/// Why a job with a hard network topology waits.
+pub(crate) const NO_HYPER_NODES: &str = "spec.networkTopology: sessions read no HyperNodes, so a hard topology cannot be kept; \
+     set mode: soft, or use a PodGroup of scheduling.k8s.io with schedulingConstraints.topology";
+
 /// The plugins' view of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tiers<'s> {
@@ -20,7 +24,7 @@ pub(crate) struct Tiers<'s> {
 }
 
 impl<'s> Tiers<'s> {
-    fn each(self, switch: Switch) -> impl Iterator<Item = (PluginName, &'s dyn Plugin)> {
+    pub(super) fn each(self, switch: Switch) -> impl Iterator<Item = (PluginName, &'s dyn Plugin)> {
         self.plugins.at(switch).flatten()
     }
 
@@ -159,8 +163,20 @@ impl<'s> Tiers<'s> {
         false
     }
 
+    /// Whether a job asks for a distance that sessions do not know.
+    pub(crate) fn lacks_hyper_nodes(self, job: JobId) -> bool {
+        self.snapshot.jobs[job].has_hard_topology
+            && self.plugins.compat.has(Difference::UnknownTopologyWaits)
+    }
+
     /// Why a job is not scheduled; the first plugin that objects.
     pub(crate) fn invalid(self, job: JobId) -> Option<Invalid> {
+        if self.lacks_hyper_nodes(job) {
+            return Some(Invalid {
+                reason: "UnknownNetworkTopology",
+                message: NO_HYPER_NODES.to_owned(),
+            });
+        }
         let mut plugins = self.plugins.all();
         plugins.find_map(|plugin| plugin.job_valid(self.snapshot, job))
     }
@@ -248,9 +264,10 @@ impl<'s> Tiers<'s> {
         task: TaskId,
         candidates: &[TaskId],
     ) -> Vec<TaskId> {
-        let switch = match kind {
-            EvictionKind::Preempt => Switch::Preemptable,
-            EvictionKind::Reclaim => Switch::Reclaimable,
+        let switch = if kind.is_reclaim() {
+            Switch::Reclaimable
+        } else {
+            Switch::Preemptable
         };
         for tier in self.plugins.at(switch) {
             let mut victims: Vec<TaskId> = Vec::new();
@@ -282,14 +299,15 @@ impl<'s> Tiers<'s> {
         task: TaskId,
         candidates: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        match kind {
-            EvictionKind::Preempt => plugin.preemptable(self, task, candidates),
-            EvictionKind::Reclaim => plugin.reclaimable(self, task, candidates),
+        if kind.is_reclaim() {
+            plugin.reclaimable(self, task, candidates)
+        } else {
+            plugin.preemptable(self, task, candidates)
         }
     }
 
     /// The victims that every plugin with shares permits. Without one, every queue would reclaim from every other.
-    fn above_deserved(self, task: TaskId, mut victims: Vec<TaskId>) -> Vec<TaskId> {
+    pub(super) fn above_deserved(self, task: TaskId, mut victims: Vec<TaskId>) -> Vec<TaskId> {
         if !self.plugins.all().any(Plugin::knows_shares) {
             return Vec::new();
         }
@@ -342,7 +360,7 @@ impl<'s> Tiers<'s> {
     }
 
     /// Whether a queue loses pods to another one before a third does.
-    fn loses_before(self, one: QueueId, other: QueueId, preemptor: QueueId) -> bool {
+    pub(crate) fn loses_before(self, one: QueueId, other: QueueId, preemptor: QueueId) -> bool {
         let mut orders = self
             .plugins
             .all()

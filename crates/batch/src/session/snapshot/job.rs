@@ -17,7 +17,13 @@ use jiff::Timestamp;
 use std::sync::Arc;
 
 /// The annotations of groups that single plugins read.
-pub(crate) const GROUP_MARKS: [&str; 2] = ["sla-waiting-time", "volcano.sh/sla-waiting-time"];
+pub(crate) const GROUP_MARKS: [&str; 5] = [
+    "sla-waiting-time",
+    "volcano.sh/sla-waiting-time",
+    "volcano.sh/preemptable",
+    "volcano.sh/jdb-min-available",
+    "volcano.sh/jdb-max-unavailable",
+];
 
 /// A pod group with its tasks.
 #[derive(Debug)]
@@ -51,6 +57,8 @@ pub(crate) struct Job {
     pub(crate) is_staged: bool,
     /// Whether its pods have to be near to each other.
     pub(crate) has_topology: bool,
+    /// Whether that is a requirement, not a preference.
+    pub(crate) has_hard_topology: bool,
     /// The amounts that it needs to be enqueued.
     pub(crate) min_resources: Option<Resource>,
     /// The same with every name, also of quotas, if it has such names.
@@ -114,6 +122,7 @@ impl Job {
             min_task_total: 0,
             is_staged: false,
             has_topology: false,
+            has_hard_topology: false,
             min_resources: None,
             min_list: None,
             marks: TextMap::new(),

@@ -16,6 +16,7 @@ pub(crate) use job::{GROUP_MARKS, Job};
 pub(crate) use node::Node;
 pub(crate) use queue::{Dequeue, Queue};
 
+use crate::conf::PluginName;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dims, Resource};
 use crate::session::snapshot::roles::{Role, Roles};
@@ -51,6 +52,8 @@ pub(crate) struct Snapshot {
     pub(crate) turns: Turns,
     /// The time of the session, if anybody has said it.
     pub(crate) now: Option<Timestamp>,
+    /// When shuffle last asked each plugin that waits between its evictions.
+    pub(crate) shuffled_at: HashMap<PluginName, Timestamp>,
     /// Objects that single plugins read.
     pub(crate) facts: Facts,
 }

@@ -111,6 +111,8 @@ pub(crate) struct Task {
     /// It has scheduling gates (S6-089).
     pub(crate) gated: bool,
     pub(crate) preemptable: bool,
+    /// It may run on nodes of revocable zones.
+    pub(crate) uses_zones: bool,
     pub(crate) never_preempts: bool,
     /// It is critical for the cluster (S6-125).
     pub(crate) critical: bool,

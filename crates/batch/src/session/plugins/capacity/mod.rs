@@ -6,6 +6,7 @@ mod victims;
 use super::queue_tree::TreeFault;
 use super::{Plugin, QueueShare, QueueTree, Reserved, Shares, Tiers, Vote};
 use crate::conf;
+use crate::session::eviction_kind::EvictionKind;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, EPSILON, Resource, Unnamed, at_most};
@@ -286,6 +287,19 @@ impl Plugin for Capacity {
         }
         let order = tiers.victims_in_order(reclaimer, candidates.to_vec());
         Some(self.victims(tiers.snapshot, reclaimer, order.into_iter()))
+    }
+
+    fn gang_evictable(
+        &self,
+        snapshot: &Snapshot,
+        kind: EvictionKind,
+        _: JobId,
+        candidates: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        if kind == EvictionKind::GangPreempt {
+            return Some(candidates.to_vec());
+        }
+        Some(self.gang_victims(snapshot, candidates))
     }
 
     fn job_enqueueable(

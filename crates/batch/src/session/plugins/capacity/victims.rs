@@ -64,6 +64,27 @@ impl Capacity {
         candidates.into_iter().filter(may_go).collect()
     }
 
+    /// The tasks that other queues may lose to a whole gang; neither its request nor the levels above count (S6-169).
+    pub(super) fn gang_victims(&self, snapshot: &Snapshot, candidates: &[TaskId]) -> Vec<TaskId> {
+        let mut left = Left {
+            shares: &self.shares,
+            allocated: HashMap::new(),
+        };
+        let may_go = |candidate: &TaskId| {
+            let task = &snapshot.tasks[*candidate];
+            let (from, request) = (snapshot.jobs[task.job].queue, &task.request);
+            let goes = self.keeps_guarantees(&mut left, from, request)
+                && left.of(from).is_some_and(|(share, allocated)| {
+                    !names_some(&share.deserved, request) || exceeds(share, allocated, request, &[])
+                });
+            if goes {
+                left.take(from, request);
+            }
+            goes
+        };
+        candidates.iter().copied().filter(may_go).collect()
+    }
+
     /// The resources that a request lacks on the node of its victims. None for Volcano, which does not look at them.
     fn scarce(&self, snapshot: &Snapshot, reclaimer: TaskId, victims: &[TaskId]) -> Scarce {
         let node = victims
