@@ -43,10 +43,6 @@ pub(crate) struct Answer {
     /// The devices that each feasible node gives to the claims that have none, by node and claim.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) allocations: BTreeMap<String, BTreeMap<String, Value>>,
-    /// The amounts behind the scores by node, with the pod: of those allocatable. A container that requests nothing counts
-    /// with 100m cpu and 200Mi memory.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) amounts: BTreeMap<String, BTreeMap<&'static str, String>>,
     /// The first node by name among those with the best score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) chosen: Option<String>,
@@ -374,6 +370,7 @@ impl Failure {
             }),
             deallocates: failure
                 .deallocates
+                .as_ref()
                 .map(|claim| format!("{}/{}", claim.namespace, claim.name)),
             feasible_then: Vec::new(),
             fit_error: failure.fit_error,
