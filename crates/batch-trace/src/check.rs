@@ -55,7 +55,7 @@ impl Trace {
     fn no_queue(&self, job: &Job) -> String {
         let name = job.queue_name();
         let known = self.queues.iter().map(|queue| queue.name.as_str());
-        let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
+        let nearest = evictd_spelling::nearest(name, known);
         let nearest = nearest.unwrap_or("default");
         format!("there is no queue {name}; the nearest is {nearest}")
     }

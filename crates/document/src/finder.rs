@@ -5,6 +5,7 @@ use crate::{
     mistake::{Mistake, Mistakes, Place, Step},
     yaml,
 };
+use evictd_spelling::with_nearest_field;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -152,7 +153,7 @@ impl Finder {
                 } else {
                     error.path().to_string()
                 },
-                message: with_nearest(&error.inner().to_string()),
+                message: with_nearest_field(&error.inner().to_string()),
             });
             if root || self.is_enough() || !take_away(&mut value, &way) {
                 break;
@@ -162,21 +163,6 @@ impl Finder {
         // Fields are read in the order of the type, but a reader goes through the file.
         let position = |mistake: &Mistake| mistake.place.map(|place| (place.line, place.column));
         self.found.mistakes[before..].sort_by_key(position);
-    }
-}
-
-/// Replaces serde's list of all known fields by the nearest one. Other messages stay unchanged.
-fn with_nearest(message: &str) -> String {
-    let unknown = message.strip_prefix("unknown field `");
-    let Some((field, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
-        return message.to_owned();
-    };
-    // The names are between backquotes, so every other part is a name.
-    let known = known.split('`').skip(1).step_by(2);
-    let nearest = known.min_by_key(|known| strsim::levenshtein(known, field));
-    match nearest {
-        Some(nearest) => format!("unknown field `{field}`; the nearest is `{nearest}`"),
-        None => message.to_owned(),
     }
 }
 

@@ -10,10 +10,10 @@ use super::{
     reader::{Reader, Stage},
     thresholds,
     value::mismatch,
-    word::{close, nearest},
     words::{MemoryAvailable, MemoryReclaim},
 };
 use evictd_eviction::rules::LabelSelector;
+use evictd_spelling::{close, nearest};
 use std::collections::BTreeMap;
 
 /// A configuration that can be used.

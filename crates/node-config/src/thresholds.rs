@@ -6,7 +6,6 @@ use super::{
     mistake::Fault,
     reader::Reader,
     values::duration_advice,
-    word::nearest,
 };
 use evictd_eviction::rules::MemoryAndSwap;
 use evictd_pod::Quantity;
@@ -15,6 +14,7 @@ use evictd_signals::{
     pressure::PressureLimit,
     threshold::{ParsedThresholds, ThresholdError, ThresholdErrorKind},
 };
+use evictd_spelling::nearest;
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
 

@@ -2,6 +2,7 @@
 //! also suggests the nearest word.
 
 use super::{mistake::Fault, node::Node, value};
+use evictd_spelling::close;
 use serde::de::{self, DeserializeOwned, value::StrDeserializer};
 use std::fmt;
 
@@ -45,48 +46,5 @@ impl de::Error for NoSuchWord {
 
     fn unknown_variant(_: &str, known: &'static [&'static str]) -> Self {
         Self(known)
-    }
-}
-
-/// The known name nearest to the `written` one, ignoring case.
-pub(super) fn nearest<'a>(
-    written: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    known.into_iter().min_by_key(|name| distance(written, name))
-}
-
-/// Like [`nearest`], but only if at most a third of it differs, so that it was probably meant.
-pub(super) fn close<'a>(
-    written: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    nearest(written, known).filter(|name| distance(written, name) * 3 <= name.len().max(3))
-}
-
-fn distance(written: &str, name: &str) -> usize {
-    strsim::osa_distance(&written.to_lowercase(), &name.to_lowercase())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_name_that_was_meant() {
-        let known = ["memory.available", "nodefs.available", "pid.available"];
-        for written in [
-            "memory.availble",
-            "MEMORY.AVAILABLE",
-            "memory.avialable",
-            "mmory.available",
-        ] {
-            assert_eq!(nearest(written, known), Some("memory.available"));
-            assert_eq!(close(written, known), Some("memory.available"));
-        }
-        assert_eq!(close("unrelated", known), None);
-        // Two swapped letters count as one mistake; a name of three letters may not have one.
-        assert_eq!(close("icr", ["cri"]), None);
-        assert_eq!(close("rci", ["cri"]), Some("cri"));
     }
 }

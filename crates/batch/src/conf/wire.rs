@@ -2,6 +2,7 @@
 
 use super::names::{Action, PluginName, REFUSED, REFUSED_ARGUMENTS, Switch, Switches};
 use super::{Arguments, Conf, ConfError, Plugin};
+use evictd_spelling::nearest;
 use serde_json::{Map, Value};
 
 const OF_FILE: [&str; 4] = ["actions", "tiers", "configurations", "metrics"];
@@ -11,11 +12,6 @@ const OF_CONFIGURATION: [&str; 2] = ["name", "arguments"];
 #[derive(Default)]
 pub(super) struct Reader {
     warnings: Vec<String>,
-}
-
-/// The known name that is nearest to a text.
-fn nearest<'n>(text: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    known.min_by_key(|known| strsim::levenshtein(known, text))
 }
 
 fn wrong(place: &str, wanted: &str) -> ConfError {

@@ -6,11 +6,11 @@ use super::completion::{self, ending};
 use super::queue_changes::{before_all, queues_to_open};
 use super::search::{Proposal, Search};
 use super::subject::{Kind, Subject};
-use super::unknown::nearest;
 use super::what_if::WhatIf;
 use super::{lifetime, messages};
 use crate::session::{BlockingReason, JobDiagnosis, Outcome, Setting, Shortfall};
 use evictd_batch_objects::{Difference, PodGroupConditionType};
+use evictd_spelling::close;
 use std::collections::BTreeSet;
 
 /// The whole answer without the job's history.
@@ -99,7 +99,7 @@ fn unseen(what_if: &WhatIf<'_>, subject: &Subject, setting: &Setting) -> Answer 
     if !plain && !what_if.queues.contains_key(&queue) {
         let mut answer = waits(format!("its queue {queue} does not exist"));
         let known = what_if.queues.keys().map(String::as_str);
-        if let Some(nearest) = nearest(&queue, known) {
+        if let Some(nearest) = close(&queue, known) {
             answer
                 .more
                 .push(format!("The queue whose name is nearest is {nearest}."));

@@ -2,6 +2,7 @@
 
 use super::what_if::WhatIf;
 use evictd_batch_objects::Job;
+use evictd_spelling::close;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +15,6 @@ pub struct Unknown {
     /// Another namespace that has one of the name.
     elsewhere: Option<String>,
     nearest: Option<String>,
-}
-
-/// The name that was meant, perhaps: one that has hardly a letter in common was not.
-pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let distance = |known: &str| strsim::levenshtein(known, name);
-    let nearest = known.min_by_key(|candidate| distance(candidate))?;
-    (distance(nearest) * 2 <= nearest.len().max(name.len()) + 1).then_some(nearest)
 }
 
 impl Unknown {
@@ -39,7 +33,7 @@ impl Unknown {
         let here = known
             .iter()
             .filter(|(job_namespace, _)| *job_namespace == namespace);
-        let nearest = nearest(name, here.map(|(_, job_name)| *job_name));
+        let nearest = close(name, here.map(|(_, job_name)| *job_name));
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

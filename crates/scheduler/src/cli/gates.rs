@@ -124,7 +124,7 @@ pub(super) fn gate(text: &str) -> Result<(String, bool), String> {
         return Ok((name.to_owned(), value));
     }
     let known = known();
-    let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
+    let nearest = evictd_spelling::nearest(name, known);
     Err(format!(
         "there is no such gate; the nearest is {}",
         nearest.unwrap_or_default()

@@ -1,6 +1,6 @@
 //! The arguments of the built-in plugins.
 
-use super::text::{is_label_name, with_nearest};
+use super::text::is_label_name;
 use super::wire::{self, Named};
 use super::{FieldErrors, Point, points, unknown};
 use evictd_placement::plugins::{
@@ -10,6 +10,7 @@ use evictd_placement::plugins::{
 use evictd_pod::duration;
 use evictd_pod::selector::NodeTerm;
 use evictd_pod::wire::{NodeAffinity, NodeSelectorTerm, TopologySpreadConstraint};
+use evictd_spelling::with_nearest_field;
 use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -140,7 +141,7 @@ impl Field {
             let within = error.path().to_string();
             let dot = if within == "." { "" } else { "." };
             let path = format!("{}{dot}{}", self.path, within.trim_matches('.'));
-            errors.add(path, with_nearest(&error.inner().to_string()));
+            errors.add(path, with_nearest_field(&error.inner().to_string()));
         };
         parsed.map_err(report).ok()
     }

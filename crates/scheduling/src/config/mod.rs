@@ -24,7 +24,6 @@ mod wire;
 pub use args::{Args, SpreadDefaults};
 pub use extender::{Extender, Tls};
 pub use points::{Point, Points};
-pub(crate) use text::print_duration;
 pub use wire::KubeSchedulerConfiguration;
 
 use evictd_pod::duration;
@@ -480,7 +479,7 @@ pub(super) fn unknown(name: &str, custom: &[(&str, &[Point])]) -> String {
     let known = points::known()
         .map(|plugin| plugin.name)
         .chain(custom.iter().map(|(name, _)| *name));
-    let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
+    let nearest = evictd_spelling::nearest(name, known);
     format!(
         "{name:?}: there is no such plugin; the nearest is {}",
         nearest.unwrap_or_default()

@@ -1,8 +1,8 @@
 //! Prints a configuration as a file that means the same when it is read again.
 
-use super::text::print_duration;
 use super::{API_VERSION, Args, Configuration, Extender, Point, Profile, SpreadDefaults, Tls};
 use evictd_placement::plugins::{Strategy, WeightedResource};
+use evictd_pod::duration::format as format_duration;
 use serde_json::{Map, Value, json};
 
 impl Configuration {
@@ -21,9 +21,9 @@ impl Configuration {
             "delayCacheUntilActive": self.delay_cache_until_active,
             "leaderElection": {
                 "leaderElect": election.leader_elect,
-                "leaseDuration": print_duration(election.lease_duration),
-                "renewDeadline": print_duration(election.renew_deadline),
-                "retryPeriod": print_duration(election.retry_period),
+                "leaseDuration": format_duration(election.lease_duration),
+                "renewDeadline": format_duration(election.renew_deadline),
+                "retryPeriod": format_duration(election.retry_period),
                 "resourceLock": "leases",
                 "resourceName": election.resource_name,
                 "resourceNamespace": election.resource_namespace,
@@ -116,8 +116,8 @@ fn args(args: &Args) -> Vec<Value> {
         (
             "DynamicResources",
             json!({
-                "filterTimeout": print_duration(args.filter_timeout),
-                "bindingTimeout": print_duration(args.binding_timeout),
+                "filterTimeout": format_duration(args.filter_timeout),
+                "bindingTimeout": format_duration(args.binding_timeout),
             }),
         ),
         (
@@ -188,7 +188,7 @@ fn extender(extender: &Extender) -> Value {
         "bindVerb": extender.bind_verb,
         "enableHTTPS": extender.enable_https,
         "tlsConfig": extender.tls.as_ref().map(tls),
-        "httpTimeout": print_duration(extender.timeout),
+        "httpTimeout": format_duration(extender.timeout),
         "nodeCacheCapable": extender.node_cache_capable,
         "managedResources": managed.collect::<Vec<_>>(),
         "ignorable": extender.ignorable,

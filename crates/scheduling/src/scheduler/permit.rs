@@ -4,11 +4,11 @@ use super::binding_cycle::{BindingCycle, chosen};
 use super::cluster_state::ClusterState;
 use super::{Attempt, Outcome, Rejected};
 use crate::change::{Delta, is_assigned};
-use crate::config::print_duration;
 use crate::framework::{PendingPermit, PluginRejection};
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
 use evictd_placement::Permit;
+use evictd_pod::duration;
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -162,7 +162,7 @@ impl BindingCycle {
 
 fn timeout_of(permit: &PendingPermit) -> PluginRejection {
     let plugin = permit.plugin.clone();
-    let waited = print_duration(permit.timeout);
+    let waited = duration::format(permit.timeout);
     PluginRejection {
         reason: format!("rejected due to timeout after waiting {waited} at plugin {plugin}"),
         plugin,
