@@ -29,7 +29,7 @@ pub(super) fn queues_to_open(what_if: &WhatIf<'_>, name: &str) -> Option<Change>
         let Some(queue) = what_if.queues.get(at) else {
             break;
         };
-        if queue.status.state != QueueState::Open {
+        if queue.status.state != QueueState::Open && !closed.iter().any(|name| name == at) {
             closed.push(at.to_owned());
         }
         at = &queue.spec.parent;

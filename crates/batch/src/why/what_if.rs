@@ -16,8 +16,14 @@ type Restore<'a> = Box<dyn FnOnce(&mut WhatIf<'a>) + 'a>;
 pub(super) trait Object: Sized + 'static {
     fn table<'w>(what_if: &'w mut WhatIf<'_>) -> &'w mut BTreeMap<String, Arc<Self>>;
 
-    /// Shows sessions the object: as it was before, and as it is now.
-    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>);
+    /// Whether an object takes the place of another of its name without being another object.
+    fn is_same(&self, _old: &Self) -> bool {
+        true
+    }
+
+    fn show(&self, what_if: &mut WhatIf<'_>);
+
+    fn hide(&self, what_if: &mut WhatIf<'_>);
 }
 
 impl Object for Node {
@@ -25,14 +31,12 @@ impl Object for Node {
         &mut what_if.nodes
     }
 
-    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>) {
-        match (old, new) {
-            (_, Some(node)) => what_if.cluster.update_node(node),
-            (Some(node), None) => {
-                what_if.cluster.remove_node(&node.metadata.name);
-            }
-            (None, None) => {}
-        }
+    fn show(&self, what_if: &mut WhatIf<'_>) {
+        what_if.cluster.update_node(self);
+    }
+
+    fn hide(&self, what_if: &mut WhatIf<'_>) {
+        what_if.cluster.remove_node(&self.metadata.name);
     }
 }
 
@@ -41,22 +45,26 @@ impl Object for Pod {
         &mut what_if.pods
     }
 
-    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>) {
+    /// A pod that is created again has another UID.
+    fn is_same(&self, old: &Self) -> bool {
+        self.metadata.uid == old.metadata.uid
+    }
+
+    fn show(&self, what_if: &mut WhatIf<'_>) {
         let (cluster, cache) = (&mut what_if.cluster, &mut what_if.cache);
-        let uid = new.map(|pod| &pod.metadata.uid);
-        // A pod that is created again has another UID.
-        if let Some(old) = old.filter(|old| uid != Some(&old.metadata.uid)) {
-            cache.remove_pod(cluster, &old.metadata);
-            cluster.remove_pod(&old.metadata);
-        }
-        let Some(pod) = new else { return };
-        if pod.spec.node_name.is_empty() {
-            cluster.remove_pod(&pod.metadata);
+        if self.spec.node_name.is_empty() {
+            cluster.remove_pod(&self.metadata);
         } else {
             // A pod that cannot be read takes no room there, as in any session.
-            let _ = cluster.add_pod(pod.clone());
+            let _ = cluster.add_pod(self.clone());
         }
-        cache.pod(cluster, pod);
+        cache.pod(cluster, self);
+    }
+
+    fn hide(&self, what_if: &mut WhatIf<'_>) {
+        let (cluster, cache) = (&mut what_if.cluster, &mut what_if.cache);
+        cache.remove_pod(cluster, &self.metadata);
+        cluster.remove_pod(&self.metadata);
     }
 }
 
@@ -65,12 +73,12 @@ impl Object for PodGroup {
         &mut what_if.groups
     }
 
-    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>) {
-        match (old, new) {
-            (_, Some(group)) => what_if.cache.group(group),
-            (Some(group), None) => what_if.cache.remove_group(&group.metadata),
-            (None, None) => {}
-        }
+    fn show(&self, what_if: &mut WhatIf<'_>) {
+        what_if.cache.group(self);
+    }
+
+    fn hide(&self, what_if: &mut WhatIf<'_>) {
+        what_if.cache.remove_group(&self.metadata);
     }
 }
 
@@ -79,12 +87,12 @@ impl Object for Queue {
         &mut what_if.queues
     }
 
-    fn show(what_if: &mut WhatIf<'_>, old: Option<&Self>, new: Option<&Self>) {
-        match (old, new) {
-            (_, Some(queue)) => what_if.cache.queue(queue),
-            (Some(queue), None) => what_if.cache.remove_queue(&queue.metadata.name),
-            (None, None) => {}
-        }
+    fn show(&self, what_if: &mut WhatIf<'_>) {
+        what_if.cache.queue(self);
+    }
+
+    fn hide(&self, what_if: &mut WhatIf<'_>) {
+        what_if.cache.remove_queue(&self.metadata.name);
     }
 }
 
@@ -238,13 +246,17 @@ impl<'a> WhatIf<'a> {
     /// Returns the object as it was before.
     fn replace<O: Object>(&mut self, key: &str, new: Option<Arc<O>>) -> Option<Arc<O>> {
         let table = O::table(self);
-        let Some(new) = new else {
-            let old = table.remove(key);
-            O::show(self, old.as_deref(), None);
-            return old;
+        let old = match &new {
+            Some(new) => table.insert(key.to_owned(), Arc::clone(new)),
+            None => table.remove(key),
         };
-        let old = table.insert(key.to_owned(), Arc::clone(&new));
-        O::show(self, old.as_deref(), Some(&new));
+        let stays = |old: &Arc<O>| new.as_ref().is_some_and(|new| new.is_same(old));
+        if let Some(old) = old.as_ref().filter(|old| !stays(old)) {
+            old.hide(self);
+        }
+        if let Some(new) = new {
+            new.show(self);
+        }
         old
     }
 }
@@ -252,22 +264,23 @@ impl<'a> WhatIf<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use evictd_test_objects as objects;
+    use serde_json::json;
 
     fn objects() -> Objects {
-        let node = |name: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}}});
-        let pod = |name: &str, group: &str, node: Value| {
-            json!({"metadata": {"name": name, "uid": name, "annotations": {"scheduling.k8s.io/group-name": group}},
-                "spec": {"nodeName": node, "schedulerName": "volcano",
-                    "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
-                "status": {"phase": if node.is_null() { "Pending" } else { "Running" }}})
+        let node = |name: &str| objects::node(name).cpu("4").memory("8Gi").json();
+        let pod = |name: &str, group: &str, node: Option<&str>| {
+            objects::volcano_pod(name, group)
+                .cpu("3")
+                .runs_on(node)
+                .json()
         };
-        let group = |name: &str, phase: &str| json!({"metadata": {"name": name}, "spec": {"minMember": 1}, "status": {"phase": phase}});
+        let group = |name: &str, phase: &str| objects::volcano_group(name, 1).phase(phase).json();
         let objects = json!({
             "nodes": [node("a"), node("b")],
-            "queues": [{"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+            "queues": [objects::queue("default").open().json()],
             "podGroups": [group("runs", "Running"), group("waits", "Inqueue")],
-            "pods": [pod("runs-0", "runs", json!("a")), pod("waits-0", "waits", Value::Null), pod("waits-1", "waits", Value::Null)],
+            "pods": [pod("runs-0", "runs", Some("a")), pod("waits-0", "waits", None), pod("waits-1", "waits", None)],
         });
         serde_json::from_value(objects).unwrap()
     }
