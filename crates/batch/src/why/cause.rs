@@ -162,7 +162,7 @@ fn seen(
     };
     let mut answer = Answer::of(subject, state, headline);
     answer.more = besides(subject, diagnosis, starts);
-    answer.more.extend(guarantees(what_if, diagnosis));
+    answer.more.extend(messages::guarantees(what_if, diagnosis));
     answer
 }
 
@@ -181,47 +181,6 @@ fn promised(what_if: &WhatIf<'_>, subject: &Subject, outcome: &Outcome) -> Optio
             named(&victims)
         )
     })
-}
-
-/// The guarantees of other queues, where these limit the job's queue.
-fn guarantees(what_if: &WhatIf<'_>, diagnosis: &JobDiagnosis) -> Vec<String> {
-    let lacks = diagnosis
-        .blocking_reasons
-        .iter()
-        .flat_map(|reason| match reason {
-            BlockingReason::NotEnqueued { lacks, plugin, .. } if *plugin != "overcommit" => {
-                lacks.as_slice()
-            }
-            BlockingReason::Limit { lacks, .. } => lacks,
-            _ => &[],
-        });
-    let queue = what_if.queues.get(&diagnosis.queue.name);
-    let limited = lacks.filter(|shortfall| {
-        let capability = queue.and_then(|queue| queue.spec.capability.get(&shortfall.resource));
-        capability.is_none_or(|capability| shortfall.limit < *capability)
-    });
-    let remarks = limited.filter_map(|shortfall| {
-        let others = what_if
-            .queues
-            .iter()
-            .filter(|(name, _)| **name != diagnosis.queue.name);
-        let guaranteed: Vec<String> = others
-            .filter_map(|(name, queue)| {
-                let amount = queue.spec.guarantee.resource.get(&shortfall.resource)?;
-                amount.is_positive().then(|| format!("{name} {amount}"))
-            })
-            .collect();
-        let Shortfall {
-            resource, limit, ..
-        } = shortfall;
-        (!guaranteed.is_empty()).then(|| {
-            format!(
-                "Of the cluster's {resource} the guarantees of other queues leave it {limit}: {}.",
-                named(&guaranteed)
-            )
-        })
-    });
-    remarks.collect()
 }
 
 /// Whether the job is enqueued and the controllers have yet to create pods of it.

@@ -1,6 +1,8 @@
 //! Amounts and reasons in a few words.
 
-use crate::session::{Feasibility, Shortfall};
+use super::change::named;
+use super::what_if::WhatIf;
+use crate::session::{BlockingReason, Feasibility, JobDiagnosis, Shortfall};
 
 /// `cpu 40 of 40, memory 80Gi of 100Gi`
 pub(super) fn amounts(lacks: &[Shortfall]) -> String {
@@ -28,6 +30,47 @@ pub(super) fn held(lacks: &[Shortfall]) -> String {
         )
     });
     amounts.collect::<Vec<_>>().join(", ")
+}
+
+/// The guarantees of other queues, where these limit the job's queue.
+pub(super) fn guarantees(what_if: &WhatIf<'_>, diagnosis: &JobDiagnosis) -> Vec<String> {
+    let lacks = diagnosis
+        .blocking_reasons
+        .iter()
+        .flat_map(|reason| match reason {
+            BlockingReason::NotEnqueued { lacks, plugin, .. } if *plugin != "overcommit" => {
+                lacks.as_slice()
+            }
+            BlockingReason::Limit { lacks, .. } => lacks,
+            _ => &[],
+        });
+    let queue = what_if.queues.get(&diagnosis.queue.name);
+    let limited = lacks.filter(|shortfall| {
+        let capability = queue.and_then(|queue| queue.spec.capability.get(&shortfall.resource));
+        capability.is_none_or(|capability| shortfall.limit < *capability)
+    });
+    let remarks = limited.filter_map(|shortfall| {
+        let others = what_if
+            .queues
+            .iter()
+            .filter(|(name, _)| **name != diagnosis.queue.name);
+        let guaranteed: Vec<String> = others
+            .filter_map(|(name, queue)| {
+                let amount = queue.spec.guarantee.resource.get(&shortfall.resource)?;
+                amount.is_positive().then(|| format!("{name} {amount}"))
+            })
+            .collect();
+        let Shortfall {
+            resource, limit, ..
+        } = shortfall;
+        (!guaranteed.is_empty()).then(|| {
+            format!(
+                "Of the cluster's {resource} the guarantees of other queues leave it {limit}: {}.",
+                named(&guaranteed)
+            )
+        })
+    });
+    remarks.collect()
 }
 
 /// The most frequent reason of nodes against the first pod that fits nowhere.
