@@ -218,7 +218,7 @@ pub async fn ready(
     let recorder = Recorder::start(found.history, HISTORY_RETRY);
     let (shared, questions) =
         Shared::new(clock, first_status, config.state_directory.clone(), waiting);
-    let (metrics, exposition) = Metrics::new();
+    let ((metrics, exposition), recorders) = (Metrics::new(), Recorders::default());
     let heartbeat = metrics.node_heartbeat();
     let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
     let exposition = exposition.with_watches("", &reflected);
@@ -243,7 +243,6 @@ pub async fn ready(
         Box::new(KeptPublisher::new(kept_file, boot_id.clone(), &kept)),
     ];
     publishers.extend(watcher);
-    let recorders = Recorders::default();
     let shared_api = (fleet, heartbeat, &recorders);
     let cluster =
         cluster::start(config, &pods, (daemon, clock), shared_api, &mut publishers).await?;
