@@ -4,7 +4,7 @@
 use super::call::{Call, Done, Object, Refusal};
 use super::jobs::{Jobs, controller_of};
 use super::names::{BATCH_API, SCHEDULED_TIME, controller};
-use super::sync::{Replay, Stop, write_status};
+use super::replay::{Replay, Stop, write_status};
 use super::times;
 use crate::job::Notice;
 use evictd_batch_objects::cron::{ConcurrencyPolicy, CronJob, CronJobStatus, JobReference};
@@ -30,7 +30,7 @@ impl Input {
     pub(crate) fn new(cron: &Arc<CronJob>, jobs: &Jobs) -> Self {
         let metadata = &cron.metadata;
         let namespace = metadata.namespace_or_default();
-        let own = jobs.of_cron_job(namespace, &metadata.uid).into_iter();
+        let controlled = jobs.of_cron_job(namespace, &metadata.uid).into_iter();
         let named =
             |job: &Arc<Job>| controller_of(job).is_some_and(|owner| owner.name == metadata.name);
         let active = cron.status.active.iter().filter_map(|entry| {
@@ -41,7 +41,7 @@ impl Input {
             ))
         });
         Self {
-            jobs: own.filter(named).collect(),
+            jobs: controlled.filter(named).collect(),
             active: active.collect(),
             cron: Arc::clone(cron),
         }
@@ -242,13 +242,13 @@ impl Sync<'_, '_> {
                 self.orphan(job);
             }
         }
-        let own: BTreeSet<&str> = input.jobs.iter().map(|job| &*job.metadata.uid).collect();
+        let controlled: BTreeSet<&str> = input.jobs.iter().map(|job| &*job.metadata.uid).collect();
         let start = self.active.current().to_vec();
         for index in 0..start.len() {
             let Some(entry) = self.met(&start, index) else {
                 continue;
             };
-            if own.contains(entry.uid.as_str()) {
+            if controlled.contains(entry.uid.as_str()) {
                 continue;
             }
             let (name, expected) = (&entry.name, &entry.uid);

@@ -3,7 +3,7 @@
 use super::call::{Call, Object, Refusal};
 use super::jobs::Jobs;
 use super::names::{BATCH_API, CREATED_BY_FLOW, CREATED_BY_TEMPLATE, FLOW_API, controller};
-use super::sync::{Replay, Stop, write_status};
+use super::replay::{Replay, Stop, write_status};
 use crate::job::Notice;
 use evictd_batch_objects::flow::{
     Flow, FlowCondition, FlowJobStatus, JobFlow, JobFlowPhase, JobFlowStatus, JobTemplate,

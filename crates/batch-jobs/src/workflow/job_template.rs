@@ -3,7 +3,7 @@
 use super::call::Object;
 use super::job_flow::label;
 use super::jobs::Jobs;
-use super::sync::{Replay, Stop, write_status};
+use super::replay::{Replay, Stop, write_status};
 use evictd_batch_objects::flow::{JobTemplate, JobTemplateStatus};
 use std::sync::Arc;
 

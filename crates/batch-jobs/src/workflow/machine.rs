@@ -4,7 +4,7 @@ use super::call::{Answer, Call, Done, Kind, Object, WorkflowKey};
 use super::cron_job::zoned;
 use super::jobs::{Jobs, controller_of};
 use super::names::{BATCH_API, CREATED_BY_TEMPLATE, FLOW_API};
-use super::sync::{Input, Next, Round};
+use super::round::{Input, Next, Round};
 use super::{cron_job, job_flow, job_template, times};
 use crate::job::Notice;
 use crate::retries::Retries;

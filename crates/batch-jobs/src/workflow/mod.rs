@@ -12,10 +12,11 @@ mod jobs;
 mod machine;
 mod names;
 mod patch;
-mod sync;
+mod replay;
+mod round;
 mod times;
 
 pub use call::{Answer, Call, Done, Kind, Object, Refusal, WorkflowKey};
 pub(crate) use jobs::Jobs;
 pub use machine::{WorkflowCommand, WorkflowEvent, WorkflowMachine};
-pub(crate) use sync::{Input, Next, Round};
+pub(crate) use round::{Input, Next, Round};

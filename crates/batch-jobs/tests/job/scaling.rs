@@ -24,9 +24,9 @@ fn s6_044_a_surplus_pod_is_marked_and_its_end_is_no_eviction() {
     let pods = json!([pod("w", 0, "Running"), pod("w", 1, "Running")]);
     let case = evictable(1, pods, "TerminateJob");
     let request = json!({"event": "OutOfSync"});
-    let own = ours(case.clone(), request.clone());
-    assert_eq!(names(&own["deletedPods"]), ["train-w-1"]);
-    assert_eq!(phase(&own), "Running");
+    let evictd = ours(case.clone(), request.clone());
+    assert_eq!(names(&evictd["deletedPods"]), ["train-w-1"]);
+    assert_eq!(phase(&evictd), "Running");
     // Also where it was deleted without a mark.
     let without = Compat::EVICTD.without(Difference::SurplusIsNotEvicted);
     assert_eq!(
@@ -57,9 +57,9 @@ fn s6_044_pods_that_wait_end_first_and_those_that_run_stay() {
         case
     };
     let request = json!({"event": "OutOfSync"});
-    let own = ours(case(json!({})), request.clone());
-    assert_eq!(names(&own["deletedPods"]), ["train-w-0"]);
-    assert_eq!(own["createdPods"], json!({}));
+    let evictd = ours(case(json!({})), request.clone());
+    assert_eq!(names(&evictd["deletedPods"]), ["train-w-0"]);
+    assert_eq!(evictd["createdPods"], json!({}));
     let theirs = volcano(case(json!({})), request.clone());
     assert_eq!(names(&theirs["deletedPods"]), ["train-w-3"]);
     // With a plugin that names hosts by index the highest index goes.
@@ -70,13 +70,13 @@ fn s6_044_pods_that_wait_end_first_and_those_that_run_stay() {
 #[test]
 fn s6_040_as_many_pods_are_created_as_are_missing_whatever_the_indices_of_the_others() {
     let pods = json!([pod("w", 2, "Running")]);
-    let own = ours(
+    let evictd = ours(
         evictable(2, pods, "RestartJob"),
         json!({"event": "OutOfSync"}),
     );
-    let created: Vec<&String> = own["createdPods"].as_object().unwrap().keys().collect();
+    let created: Vec<&String> = evictd["createdPods"].as_object().unwrap().keys().collect();
     assert_eq!(created, ["train-w-0"]);
-    assert_eq!(names(&own["deletedPods"]), [""; 0]);
+    assert_eq!(names(&evictd["deletedPods"]), [""; 0]);
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn s6_026_a_resume_uses_up_no_retry() {
             json!({"action": "ResumeJob", "event": "CommandIssued"}),
         )
     };
-    let own = answer(case(), Compat::EVICTD)["status"].take();
+    let evictd = answer(case(), Compat::EVICTD)["status"].take();
     assert_eq!(
-        (&own["retryCount"], &own["phase"]),
+        (&evictd["retryCount"], &evictd["phase"]),
         (&json!(2), &json!("Restarting"))
     );
     let without = Compat::EVICTD.without(Difference::ResumeKeepsRetries);
