@@ -308,14 +308,14 @@ impl Shares {
     fn limit_message(&self, snapshot: &Snapshot, queue: QueueId, dim: Dim) -> String {
         let name = snapshot.dims.name(dim);
         let amount = |amount: f64| format!("{name} {}", quantity(name, amount));
-        let own = &snapshot.queues[queue];
+        let limited = &snapshot.queues[queue];
         let most = self
             .of(queue)
             .map_or(0.0, |share| share.real_capability.get(dim));
-        let capability = own.capability.as_ref().map(|all| all.get(dim));
+        let capability = limited.capability.as_ref().map(|all| all.get(dim));
         if let Some(capability) = capability.filter(|amount| *amount > 0.0 && *amount <= most) {
             let capability = amount(capability);
-            return format!("spec.capability of queue {} is {capability}", own.name);
+            return format!("spec.capability of queue {} is {capability}", limited.name);
         }
         let guaranteed = snapshot.live_queues().filter_map(|(id, other)| {
             let guarantee = other.guarantee.as_ref()?.get(dim);
@@ -329,11 +329,11 @@ impl Shares {
         match largest {
             Some((guarantee, other)) => format!(
                 "queue {} may have {left}, since spec.guarantee of queue {} keeps {}",
-                own.name,
+                limited.name,
                 other.name,
                 amount(guarantee)
             ),
-            None => format!("queue {} may have {left}", own.name),
+            None => format!("queue {} may have {left}", limited.name),
         }
     }
 
