@@ -1,6 +1,7 @@
 //! Implausible amounts: a negative amount is an error, an absurdly large one is suspicious.
 
 use crate::mistake::Step;
+use evictd_manifests::Object;
 use evictd_pod::{Quantity, wire};
 use wire::ResourceList;
 
@@ -112,4 +113,20 @@ fn written(way: &[Step]) -> String {
         }
     }
     text
+}
+
+/// The amounts of an object that are negative or beyond reason.
+pub(crate) fn amounts_of(object: &Object) -> Vec<Amount> {
+    match object {
+        Object::Node(node) => amounts_of_list(&node.status.allocatable, &["status", "allocatable"]),
+        Object::Pod(manifest) => amounts_of_pod(&manifest.pod),
+        Object::PersistentVolumeClaim(claim) => {
+            let requests = &claim.spec.resources.requests;
+            amounts_of_list(requests, &["spec", "resources", "requests"])
+        }
+        Object::PersistentVolume(volume) => {
+            amounts_of_list(&volume.spec.capacity, &["spec", "capacity"])
+        }
+        _ => Vec::new(),
+    }
 }

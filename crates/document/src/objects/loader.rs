@@ -4,7 +4,7 @@ use super::assumptions::Assumptions;
 use super::items::{Found, Sink};
 use super::scan::Scanner;
 use super::{LARGEST_YAML, ObjectsError, Source, Text, read_json};
-use crate::amounts::{Amount, Wrong, amounts_of_list, amounts_of_pod};
+use crate::amounts::{Amount, Wrong, amounts_of};
 use crate::document::Document;
 use crate::error::DocumentError;
 use crate::finder::{ENOUGH, mistakes_in_value, mistakes_of};
@@ -549,22 +549,6 @@ fn note_budget(budget: &wire::PodDisruptionBudget, assumptions: &mut Assumptions
     if budget.status.disruptions_allowed.is_none() {
         let assumption = "budgets without status.disruptionsAllowed allow no disruption";
         assumptions.add(assumption, name);
-    }
-}
-
-/// The amounts of an object that are negative or beyond reason.
-fn amounts_of(object: &Object) -> Vec<Amount> {
-    match object {
-        Object::Node(node) => amounts_of_list(&node.status.allocatable, &["status", "allocatable"]),
-        Object::Pod(manifest) => amounts_of_pod(&manifest.pod),
-        Object::PersistentVolumeClaim(claim) => {
-            let requests = &claim.spec.resources.requests;
-            amounts_of_list(requests, &["spec", "resources", "requests"])
-        }
-        Object::PersistentVolume(volume) => {
-            amounts_of_list(&volume.spec.capacity, &["spec", "capacity"])
-        }
-        _ => Vec::new(),
     }
 }
 
