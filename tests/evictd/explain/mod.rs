@@ -352,7 +352,7 @@ fn every_mistake_in_every_file_is_told_at_once() {
             "node.memory.availableBytes: ",
             "pods[0].podRef.uid: ",
             "evictionHrad",
-            "node.json: is a Pod",
+            "node.json: holds no Node; it holds 1 Pod",
         ],
     );
 }
@@ -363,6 +363,10 @@ fn a_file_that_is_not_a_capture_is_an_error() {
     for text in ["", "{", "7", "\u{0}", "[]"] {
         files.write("broken", text);
         for option in ["--pods", "--summary", "--node"] {
+            // An array of no pods is that of a node without pods.
+            if (option, text) == ("--pods", "[]") {
+                continue;
+            }
             let mut command = crate::evictd(&["explain"]);
             command.current_dir(files.folder.path());
             for (name, file) in [

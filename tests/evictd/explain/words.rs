@@ -76,7 +76,7 @@ fn impossible_figures_in_a_file_are_a_clear_error() {
         &stderr(&output),
         &[
             "metadata.uid: ",
-            "every pod has its own",
+            "is also the UID of another object",
             "requests.memory: -5Mi is negative",
             "pods.json:1:",
         ],
