@@ -7,9 +7,11 @@ use super::table::{amount, moment, or_dash, used};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, warn};
-use evictd_decision::record::{Ended, Kind, Outcome, Publication, Record};
+use evictd_decision::record::{Ended, Holder, Kind, Outcome, Publication, Record};
+use evictd_pod::duration;
 use evictd_reclaim::Reclaimed;
 use evictd_signals::pressure;
+use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -187,6 +189,63 @@ fn owner(record: &Record) -> String {
     }))
 }
 
+/// The processes that held most of the pod's memory before the first signal.
+fn held_by(ended: Option<&Ended>) -> String {
+    let contents = ended.and_then(|ended| ended.contents.as_ref());
+    let Some(contents) = contents else {
+        return or_dash(None::<&str>);
+    };
+    let mut words: Vec<String> = contents.processes.iter().map(holder).collect();
+    if contents.unread > 0 {
+        words.push(format!(
+            "{} processes and threads were not looked at",
+            contents.unread
+        ));
+    }
+    words.join("; ")
+}
+
+/// `java 2.9Gi (pid 7, 40 threads, 3h, container 0123456789ab)`. The pod chooses the name of a process.
+fn holder(holder: &Holder) -> String {
+    let held = amount(None, i64::try_from(holder.resident_bytes).ok());
+    let mut about = vec![
+        format!("pid {}", holder.pid),
+        match holder.threads {
+            1 => "1 thread".to_owned(),
+            many => format!("{many} threads"),
+        },
+    ];
+    about.extend(
+        holder
+            .age_seconds
+            .and_then(|seconds| i64::try_from(seconds).ok())
+            .map(|seconds| duration::format(SignedDuration::from_secs(seconds))),
+    );
+    about.extend(
+        holder
+            .container
+            .as_ref()
+            .map(|id| format!("container {id}")),
+    );
+    format!(
+        "{} {held} ({})",
+        holder.name.escape_debug(),
+        about.join(", ")
+    )
+}
+
+/// `anon 2.9Gi, file 12Mi, ..`: what the pod's memory was before the first signal.
+fn memory_kinds(ended: Option<&Ended>) -> String {
+    let contents = ended.and_then(|ended| ended.contents.as_ref());
+    let kinds = contents.and_then(|contents| contents.memory.as_ref());
+    or_dash(kinds.map(|kinds| {
+        let shown = kinds
+            .known()
+            .map(|(kind, held)| format!("{kind} {}", amount(None, i64::try_from(held).ok())));
+        shown.collect::<Vec<_>>().join(", ")
+    }))
+}
+
 /// Everything that is known of one decision.
 fn evidence(record: &Record, view: View) -> String {
     match record.kind {
@@ -330,12 +389,15 @@ fn shortage(record: &Record, view: View) -> String {
         ("WOKEN BY", or_dash(record.woken_by.as_ref())),
         ("REACTION", reaction(ended)),
         ("GONE", gone(record)),
+        ("HELD BY", held_by(ended)),
+        ("MEMORY", memory_kinds(ended)),
         ("CLUSTER", cluster(record)),
     ];
     // A limit of a pod has no figures of the node.
     lines.retain(|(heading, _)| match *heading {
         "OBSERVED" | "THRESHOLD" => acting.is_some(),
         "SPARED" => passed_over.is_some(),
+        "HELD BY" | "MEMORY" => ended.is_some_and(|ended| ended.contents.is_some()),
         _ => true,
     });
     let page = page(view, &lines);
@@ -364,6 +426,27 @@ mod tests {
             "crossed -> decided 500.0 ms -> first signal 1.0 ms -> gone 20.5 ms; 521.5 ms in all"
         );
         assert_eq!(reaction(None), "crossed");
+    }
+
+    #[test]
+    fn the_largest_processes_and_kinds_of_memory_of_a_victim_are_shown() {
+        let ended = json!({ "contents": {
+            "processes": [
+                { "pid": 7, "name": "java\u{1b}[2J", "container": "0123456789ab", "residentBytes": 3_113_851_289_u64, "threads": 40,
+                  "ageSeconds": 7500 },
+                { "pid": 8, "name": "sh", "residentBytes": 4096, "threads": 1 },
+            ],
+            "unread": 2,
+            "memory": { "anon": 3_113_851_289_u64, "file": 12_582_912 },
+        }});
+        let ended: Ended = serde_json::from_value(ended).unwrap();
+        assert_eq!(
+            held_by(Some(&ended)),
+            "java\\u{1b}[2J 2.9Gi (pid 7, 40 threads, 2h5m0s, container 0123456789ab); sh 4Ki (pid 8, 1 thread); \
+             2 processes and threads were not looked at"
+        );
+        assert_eq!(memory_kinds(Some(&ended)), "anon 2.9Gi, file 12Mi");
+        assert_eq!(held_by(None), "-");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! present; unknown fields are ignored, and evidence that cannot be parsed is left out.
 
 mod annotation;
+mod contents;
 mod outcome;
 mod publication;
 mod row;
@@ -12,6 +13,7 @@ mod row;
 mod tests;
 
 pub use annotation::{ANNOTATION, Mark, brief, mark, record, repeated, time};
+pub use contents::{Contents, Holder, MemoryKinds};
 pub use outcome::{Ended, Method, Outcome, Survivor};
 pub use publication::{Notice, Publication, Way};
 pub use row::RankingRow;

@@ -1,5 +1,6 @@
 //! The outcome for a pod that had to leave.
 
+use super::Contents;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 
 /// The outcome of a decision.
@@ -55,6 +56,8 @@ pub struct Ended {
     pub method: Method,
     /// Processes that did not exit in time after SIGKILL.
     pub survivors: Vec<Survivor>,
+    /// What was inside of the pod before the first signal; `None` if it could not be read in time.
+    pub contents: Option<Contents>,
     /// From the first cycle that saw the threshold crossed to the decision; like the next two only for evictions.
     pub crossed_to_decided_seconds: Option<f64>,
     /// From that cycle to the exit of the last process.
@@ -75,6 +78,9 @@ impl Serialize for Ended {
         map.serialize_entry("killedSeconds", &self.killed_seconds)?;
         map.serialize_entry("lastProcessGoneSeconds", &self.last_process_gone_seconds)?;
         map.serialize_entry("survivors", &self.survivors)?;
+        if let Some(contents) = &self.contents {
+            map.serialize_entry("contents", contents)?;
+        }
         let reaction = [
             ("crossedToDecidedSeconds", self.crossed_to_decided_seconds),
             ("reactionSeconds", self.reaction_seconds),

@@ -31,12 +31,24 @@ impl CgroupEvictor {
             .filter(Stat::is_alive)
             .map(|stat| stat.started)
             .min()?;
-        let uptime = Uptime::from_file(self.proc_root.join("uptime"))
-            .ok()?
-            .uptime;
-        #[allow(clippy::cast_precision_loss, reason = "clock ticks since boot")]
-        let started = oldest as f64 / rustix::param::clock_ticks_per_second() as f64;
-        let age = SignedDuration::try_from_secs_f64(uptime - started).ok()?;
+        let age = age(uptime(&self.proc_root)?, oldest)?;
         self.clock.now().checked_sub(age).ok()
     }
+}
+
+/// The seconds since the boot.
+pub(super) fn uptime(proc_root: &Path) -> Option<f64> {
+    let uptime = Uptime::from_file(proc_root.join("uptime")).ok()?;
+    Some(uptime.uptime)
+}
+
+/// The age in whole seconds of a process that was started at this tick of the clock.
+pub(super) fn seconds(uptime: f64, started: u64) -> Option<u64> {
+    u64::try_from(age(uptime, started)?.as_secs()).ok()
+}
+
+fn age(uptime: f64, started: u64) -> Option<SignedDuration> {
+    #[allow(clippy::cast_precision_loss, reason = "clock ticks since boot")]
+    let started = started as f64 / rustix::param::clock_ticks_per_second() as f64;
+    SignedDuration::try_from_secs_f64(uptime - started).ok()
 }

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use super::contents::Looking;
 use super::cpu::LiftedLimits;
 use super::freezer::{self, Frozen};
 use super::group::{Group, ProcessList, Targets};
@@ -38,6 +39,8 @@ pub struct CgroupEvictor {
     pub clock: Clock,
     /// Reserve of file descriptors for when no file can be opened any more.
     pub spare: Arc<SpareFiles>,
+    /// Keeps a look into victims from being repeated while an earlier one hangs.
+    pub looking: Looking,
 }
 
 /// Which program asks the pod's processes to stop when the grace period begins.
@@ -92,6 +95,8 @@ impl CgroupEvictor {
             termination: Termination::not_begun(),
             lifted_limits: None,
         };
+        // After the first signal the processes begin to go, and with them the answer to which one held the memory.
+        in_progress.termination.contents = self.contents(&in_progress.group.relative).await;
         if !grace.is_zero() {
             tokio::select! {
                 left = in_progress.wait_for_exit(victim.sandbox.as_deref(), sigterm_by) => left?,
@@ -132,6 +137,7 @@ impl Termination {
             gone_at: None,
             processes: 0,
             method: Method::AlreadyGone,
+            contents: None,
             survivors: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 mod age;
 mod cgroup;
+mod contents;
 mod cpu;
 mod freezer;
 mod group;
@@ -22,8 +23,9 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 pub use cgroup::{CgroupEvictor, SigtermBy};
+pub use contents::Looking;
 pub use evictd_decision::record::Method;
-use evictd_decision::record::Survivor;
+use evictd_decision::record::{Contents, Survivor};
 pub use hidden::warn_of_hidden_processes;
 pub use spare::SpareFiles;
 
@@ -83,6 +85,8 @@ pub struct Termination {
     pub processes: usize,
     /// How the last process ended.
     pub method: Method,
+    /// What was inside of the pod before the first signal; `None` if it could not be read in time.
+    pub contents: Option<Contents>,
     /// Processes that did not exit by the deadline, usually because they are in uninterruptible sleep.
     pub survivors: Vec<Survivor>,
 }

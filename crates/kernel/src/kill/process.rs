@@ -19,7 +19,9 @@ pub(super) struct Stat {
     pub(super) state: char,
     /// Start time in clock ticks since boot.
     pub(super) started: u64,
-    threads: u64,
+    pub(super) threads: u64,
+    /// Pages of memory that it holds.
+    pub(super) resident_pages: Option<u64>,
     flags: u64,
 }
 
@@ -55,6 +57,7 @@ impl Stat {
             flags: fields.nth(5)?.parse().ok()?,
             threads: fields.nth(10)?.parse().ok()?,
             started: fields.nth(1)?.parse().ok()?,
+            resident_pages: fields.nth(1).and_then(|pages| pages.parse().ok()),
         })
     }
 

@@ -161,6 +161,7 @@ impl Terminated<'_> {
             last_process_gone_seconds: since(termination.gone_at),
             processes: termination.processes,
             method: termination.method,
+            contents: termination.contents.clone(),
             survivors: termination.survivors.clone(),
             ..Ended::default()
         };

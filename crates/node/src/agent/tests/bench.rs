@@ -23,7 +23,7 @@ use evictd_decision::record::Record;
 use evictd_kernel::{
     cgroup::Hierarchies,
     clock::Clock,
-    kill::{CgroupEvictor, SpareFiles},
+    kill::{CgroupEvictor, Looking, SpareFiles},
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources},
     threads::Pool,
     wake::{WakeListeners, WakeSources},
@@ -405,6 +405,7 @@ impl Bench {
                     kill_deadline: Duration::from_secs(30),
                     clock: self.clock,
                     spare: Arc::new(SpareFiles::default()),
+                    looking: Looking::default(),
                 }),
                 None,
                 self.cluster.take(),

@@ -1,0 +1,154 @@
+//! What a victim's cgroup holds right before its first signal.
+
+use super::{CgroupEvictor, age, process::Stat};
+use crate::cgroup::{Controller, GroupDir, Hierarchies, container_of, memberships};
+use crate::threads::Pool;
+use evictd_decision::record::{Contents, Holder, MemoryKinds};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// A kill waits this long for its evidence.
+const BUDGET: Duration = Duration::from_millis(2);
+/// How many processes a record has.
+const LISTED: usize = 5;
+/// A pod with more processes and threads is not listed, because the list alone would take too long.
+const MOST_TASKS: u64 = 256;
+/// Digits of a container's id that tell containers apart.
+const ID_DIGITS: usize = 12;
+
+/// Whether an earlier look still runs. Where reads hang, only one thread hangs with them.
+#[derive(Debug, Clone, Default)]
+pub struct Looking(Arc<AtomicBool>);
+
+impl CgroupEvictor {
+    /// What the cgroup holds; `None` if that could not be read in time. Under memory pressure each read may stall, so
+    /// that another thread reads.
+    pub(super) async fn contents(&self, cgroup: &Path) -> Option<Contents> {
+        let looking = self.looking.clone();
+        if looking.0.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let look = Look {
+            hierarchies: self.hierarchies.clone(),
+            proc_root: self.proc_root.clone(),
+            cgroup: cgroup.to_owned(),
+            until: Instant::now() + BUDGET,
+        };
+        let submitted = Pool::of_this_process().run(move || {
+            let contents = look.contents();
+            looking.0.store(false, Ordering::Relaxed);
+            contents
+        });
+        let Ok(read) = submitted else {
+            self.looking.0.store(false, Ordering::Relaxed);
+            return None;
+        };
+        timeout(BUDGET, read).await.ok()?.ok()
+    }
+}
+
+struct Look {
+    hierarchies: Hierarchies,
+    proc_root: PathBuf,
+    cgroup: PathBuf,
+    until: Instant,
+}
+
+impl Look {
+    fn contents(&self) -> Contents {
+        let memory = self.dir(Controller::Memory).map(|dir| memory_kinds(&dir));
+        let count = self
+            .dir(Controller::Pids)
+            .and_then(|dir| dir.pids_current());
+        let mut contents = Contents {
+            memory,
+            unread: count.unwrap_or_default(),
+            ..Contents::default()
+        };
+        // A process that is not counted may be one of many thousands.
+        if count.is_some_and(|count| count <= MOST_TASKS) {
+            self.list(&mut contents);
+        }
+        contents
+    }
+
+    fn dir(&self, controller: Controller) -> Option<GroupDir> {
+        GroupDir::open(&self.hierarchies.dir(controller, &self.cgroup)?).ok()
+    }
+
+    fn list(&self, contents: &mut Contents) {
+        let directory = self.hierarchies.process_directory(&self.cgroup);
+        let Some(dir) = directory.ok().and_then(|path| GroupDir::open(&path).ok()) else {
+            return;
+        };
+        let (pids, _) = dir.processes();
+        let uptime = age::uptime(&self.proc_root);
+        contents.unread = 0;
+        let mut holders = Vec::new();
+        for pid in pids {
+            if Instant::now() >= self.until {
+                contents.unread += 1;
+                continue;
+            }
+            let stat = Stat::read(&self.proc_root, pid).ok().flatten();
+            holders.extend(
+                stat.filter(Stat::is_alive)
+                    .and_then(|stat| holder(pid, stat, uptime)),
+            );
+        }
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.resident_bytes));
+        holders.truncate(LISTED);
+        for holder in &mut holders {
+            holder.container = self.container(holder.pid);
+        }
+        contents.processes = holders;
+    }
+
+    fn container(&self, pid: u32) -> Option<String> {
+        let text = fs::read(self.proc_root.join(pid.to_string()).join("cgroup")).ok()?;
+        memberships(&text).flatten().find_map(|(_, group)| {
+            let id = container_of(group.file_name()?)?;
+            let is_id = id.len() == 64 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+            is_id.then(|| id.chars().take(ID_DIGITS).collect())
+        })
+    }
+}
+
+fn holder(pid: u32, stat: Stat, uptime: Option<f64>) -> Option<Holder> {
+    let page = u64::try_from(rustix::param::page_size()).ok()?;
+    Some(Holder {
+        pid,
+        container: None,
+        resident_bytes: stat.resident_pages?.saturating_mul(page),
+        threads: stat.threads,
+        age_seconds: uptime.and_then(|uptime| age::seconds(uptime, stat.started)),
+        name: stat.name,
+    })
+}
+
+/// Kinds of memory by the names that cgroup v2 has, then those that v1 has for a cgroup with all below it.
+fn memory_kinds(dir: &GroupDir) -> MemoryKinds {
+    let read = |name| {
+        dir.read(name)
+            .ok()
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+    };
+    let stat = read("memory.stat").unwrap_or_default();
+    let of = |names: [&str; 2]| {
+        let lines = stat.lines().filter_map(|line| line.split_once(' '));
+        let mut found = lines.filter(|(key, _)| names.contains(key));
+        found.find_map(|(_, bytes)| bytes.parse().ok())
+    };
+    let file = |name| read(name).and_then(|text| text.trim().parse().ok());
+    MemoryKinds {
+        anon: of(["anon", "total_rss"]),
+        file: of(["file", "total_cache"]),
+        shmem: of(["total_shmem", "total_shmem"]).or_else(|| of(["shmem", "shmem"])),
+        kernel: of(["kernel", "kernel"]).or_else(|| file("memory.kmem.usage_in_bytes")),
+        swap: file("memory.swap.current").or_else(|| of(["total_swap", "total_swap"])),
+    }
+}
