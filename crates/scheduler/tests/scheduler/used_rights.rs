@@ -153,9 +153,9 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
     // The same for a claim that is made for an extended resource, and deleted.
     live.api
         .fault(Fault::answer(422).on("create", "pods/binding").times(1));
-    live.admin
-        .create(of_profile(extended("extended", "1")))
-        .unwrap();
+    let mut served = extended("extended", "1");
+    served["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("100m");
+    live.admin.create(of_profile(served)).unwrap();
     live.bound("default/extended");
     // A client lists the pending pods.
     live.api.grant("asks", "somebody", None);
