@@ -546,7 +546,7 @@ fn the_table_of_contents_has_every_page() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| {
-            name.ends_with(".md")
+            Path::new(name).extension().is_some_and(|end| end == "md")
                 && name != "SUMMARY.md"
                 && !contents.contains(&format!("({name})"))
         })

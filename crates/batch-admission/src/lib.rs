@@ -252,8 +252,6 @@ fn decide(request: &Request<'_>, known: &Known, settings: &Settings) -> Result<V
         (Endpoint::QueuesValidate, "DELETE") => {
             queue::validate::check_deletion(request.name, known, settings)?;
         }
-        // Volcano mutates pods only for resource groups.
-        (Endpoint::PodsMutate, "CREATE") => {}
         (Endpoint::PodsValidate, "CREATE") => {
             pod::check(&read::<Pod>(object)?, settings)?;
         }
@@ -275,8 +273,8 @@ fn decide(request: &Request<'_>, known: &Known, settings: &Settings) -> Result<V
         }
         (Endpoint::JobFlowsValidate, "CREATE" | "UPDATE") => job_flow::check(&read(object)?)?,
         (Endpoint::HyperNodesValidate, "CREATE" | "UPDATE") => hyper_node::check(object)?,
-        // Volcano allows all other operations on hyper nodes (S6-248).
-        (Endpoint::HyperNodesValidate, _) => {}
+        // Volcano mutates pods only for resource groups, and allows all other operations on hyper nodes (S6-248).
+        (Endpoint::PodsMutate, "CREATE") | (Endpoint::HyperNodesValidate, _) => {}
         (endpoint, operation) => return Err(endpoint.refused(operation)),
     }
     Ok(Verdict::default())

@@ -76,14 +76,17 @@ struct Patch {
 
 /// The schema of checks of running jobs.
 #[derive(Default, Deserialize, Serialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 struct Probe {
     /// Checks by HTTP.
-    http_get_list: Vec<HttpGet>,
+    #[serde(rename = "httpGetList")]
+    http_get: Vec<HttpGet>,
     /// Checks by TCP.
-    tcp_socket_list: Vec<TcpSocket>,
+    #[serde(rename = "tcpSocketList")]
+    tcp_socket: Vec<TcpSocket>,
     /// Checks of the phase of a task.
-    task_status_list: Vec<TaskStatus>,
+    #[serde(rename = "taskStatusList")]
+    task_status: Vec<TaskStatus>,
 }
 
 /// A check by HTTP.

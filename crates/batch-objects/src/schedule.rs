@@ -369,9 +369,8 @@ fn range(text: &str, bounds: &Bounds) -> Result<Field, ScheduleError> {
 fn value(text: &str, names: &[&str]) -> Result<u64, ScheduleError> {
     // Names exist for months, which begin at 1, and for days of the week, which begin at 0.
     let first = u64::from(names.len() == 12);
-    let named = (first..).zip(names);
-    let mut named = named.filter(|(_, name)| name.eq_ignore_ascii_case(text));
-    if let Some((value, _)) = named.next() {
+    let mut values = (first..).zip(names);
+    if let Some((value, _)) = values.find(|(_, name)| name.eq_ignore_ascii_case(text)) {
         return Ok(value);
     }
     let number: i64 = text

@@ -74,14 +74,8 @@ fn share_id(claim: &Claim, index: usize, given: &Given<'_>) -> String {
     // Version 8 of RFC 9562 is for UIDs that are made in another way.
     let hash = (hash & !(0xf << 76) & !(0x3 << 62)) | (0x8 << 76) | (0x2 << 62);
     let text = format!("{hash:032x}");
-    let (a, b, c, d, e) = (
-        &text[..8],
-        &text[8..12],
-        &text[12..16],
-        &text[16..20],
-        &text[20..],
-    );
-    format!("{a}-{b}-{c}-{d}-{e}")
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &text[part]);
+    parts.join("-")
 }
 
 /// The constants of the FNV-1a hash with 128 bits.

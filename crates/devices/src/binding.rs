@@ -19,8 +19,8 @@ pub enum Binding {
 pub fn binding(allocation: &Allocation, status: &ResourceClaimState) -> Binding {
     let results = allocation.devices.results.iter();
     let waiting = results.filter(|result| !result.binding_conditions.is_empty());
-    let mut states = waiting.map(|result| of_device(result, status));
-    let decides = states.find(|state| *state != Binding::Ready);
+    let mut bindings = waiting.map(|result| of_device(result, status));
+    let decides = bindings.find(|binding| *binding != Binding::Ready);
     decides.unwrap_or(Binding::Ready)
 }
 

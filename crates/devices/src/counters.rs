@@ -1,7 +1,7 @@
 //! The shared counters of a pool of partitionable devices.
 
 use crate::slice::Slice;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The counters of one generation of a pool.
 #[derive(Debug, Default)]
@@ -23,10 +23,10 @@ impl Counters {
         is_in_use: &dyn Fn(&str) -> bool,
     ) -> Self {
         let mut counters = Self::default();
-        let mut sets: HashMap<&str, ()> = HashMap::new();
+        let mut sets: HashSet<&str> = HashSet::new();
         let mut known: HashMap<(&str, &str), usize> = HashMap::new();
         for set in slices.clone().flat_map(|slice| &slice.spec.shared_counters) {
-            counters.is_invalid |= sets.insert(&set.name, ()).is_some();
+            counters.is_invalid |= !sets.insert(&set.name);
             for (name, counter) in &set.counters {
                 known.insert((&set.name, name), counters.left.len());
                 counters.left.push(counter.value.nano_value());
@@ -43,7 +43,7 @@ impl Counters {
                         None => counters.is_invalid = true,
                     }
                 }
-                counters.is_invalid |= !sets.contains_key(consumed.counter_set.as_str());
+                counters.is_invalid |= !sets.contains(consumed.counter_set.as_str());
             }
             if consumption.is_empty() {
                 continue;

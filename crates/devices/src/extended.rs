@@ -112,7 +112,7 @@ fn of_resource(
             .push(mapping(wanting.container, &wanting.request));
     }
     // What each reuses, and what it needs beyond that.
-    let reuses = |wanting: &Wanting<'_>| {
+    let reuse = |wanting: &Wanting<'_>| {
         let mut sum = 0_u64;
         let later = staying
             .iter()
@@ -129,7 +129,7 @@ fn of_resource(
         let there = later.fold(0_u64, |sum, other| sum.saturating_add(other.amount));
         (reused, wanting.amount.saturating_sub(there))
     };
-    let excess = |wanting: &Wanting<'_>| reuses(wanting).1;
+    let excess = |wanting: &Wanting<'_>| reuse(wanting).1;
     let mut most: Option<(&Wanting<'_>, u64)> = None;
     for wanting in &ending {
         let excess = excess(wanting);
@@ -142,8 +142,8 @@ fn of_resource(
         special.requests.push((name, class.to_owned(), count));
     }
     for wanting in &ending {
-        let (reused, excess) = reuses(wanting);
-        for request in reused {
+        let (requests, excess) = reuse(wanting);
+        for request in requests {
             special.mappings.push(mapping(wanting.container, request));
         }
         if let Some((most, _)) = most.filter(|_| excess > 0) {

@@ -141,7 +141,10 @@ impl NodeVerdicts {
 
 /// The verdicts for the kinds of claims that were asked for last.
 #[derive(Debug, Default)]
-pub(crate) struct Verdicts(Mutex<VecDeque<(Vec<Arc<str>>, Arc<NodeVerdicts>)>>);
+pub(crate) struct Verdicts(Mutex<VecDeque<KindVerdicts>>);
+
+/// The requests of claims of one kind, and the verdicts for them.
+type KindVerdicts = (Vec<Arc<str>>, Arc<NodeVerdicts>);
 
 impl Verdicts {
     /// The verdicts for claims with these requests.

@@ -130,14 +130,13 @@ impl Case {
                 code: code.as_str(),
                 reasons: match code {
                     // kube-scheduler ends the attempt with such an error, which names the object.
-                    Code::Error => self
-                        .framework
-                        .obstacle(cluster, pod, id)
-                        .map(|error| {
+                    Code::Error => match self.framework.obstacle(cluster, pod, id) {
+                        Some(error) => {
                             let plugin = plugin.unwrap_or_default();
                             vec![format!("running {plugin:?} filter plugin: {error}")]
-                        })
-                        .unwrap_or_else(|| filtered.reasons(cluster, pod, *verdict)),
+                        }
+                        None => filtered.reasons(cluster, pod, *verdict),
+                    },
                     _ => filtered.reasons(cluster, pod, *verdict),
                 },
                 plugin: plugin.map(str::to_owned),

@@ -30,7 +30,7 @@ pub(crate) enum UrlError {
     #[error("--extender {0}: only http:// is supported")]
     Scheme(String),
     #[error("--extender {url}: {source}")]
-    Client { url: String, source: ApiError },
+    Client { url: String, source: Box<ApiError> },
     #[error(transparent)]
     Runtime(#[from] io::Error),
 }
@@ -56,7 +56,10 @@ impl PreemptExtender {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         match runtime.block_on(HttpExtender::connect(config)) {
             Ok(http) => Ok(Self { url, http, runtime }),
-            Err(source) => Err(UrlError::Client { url, source }),
+            Err(source) => Err(UrlError::Client {
+                url,
+                source: Box::new(source),
+            }),
         }
     }
 }

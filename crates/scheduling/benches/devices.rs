@@ -156,8 +156,10 @@ fn add_node(cluster: &mut Cluster, published: Published, i: u64) {
     for j in 0..8 {
         let h = splitmix64(i * 64 + j);
         match published {
-            Published::Whole if h % 4 == 0 => used(cluster, &name, &format!("gpu-{j}"), None),
-            Published::Shared if h % 9 != 0 => {
+            Published::Whole if h.is_multiple_of(4) => {
+                used(cluster, &name, &format!("gpu-{j}"), None);
+            }
+            Published::Shared if !h.is_multiple_of(9) => {
                 let share = format!("{}Gi", 10 * (h % 9));
                 used(cluster, &name, &format!("gpu-{j}"), Some(share));
             }

@@ -184,7 +184,7 @@ fn written(text: &str, outputs: &Outputs) -> String {
     let mut page = text.to_owned();
     for (name, output) in outputs {
         let begin = format!("<!-- {name} -->\n```");
-        let at = page.find(&begin).expect("the page has each block") + begin.len();
+        let at = page.find(&begin).unwrap() + begin.len();
         let first = at + page[at..].find('\n').unwrap() + 1;
         let end = first + page[first..].find("```").unwrap();
         page.replace_range(first..end, &format!("{}\n", output.trim_end()));

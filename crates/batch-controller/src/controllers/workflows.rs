@@ -252,10 +252,10 @@ impl Calls {
             Kind::JobFlow => ("flow", "jobflows"),
             Kind::JobTemplate => ("flow", "jobtemplates"),
         };
-        let path = format!(
+        let url = format!(
             "/apis/{group}.volcano.sh/v1alpha1/namespaces/{namespace}/{plural}/{name}/status"
         );
-        let stored: Result<T, _> = self.patch(path, MERGE_PATCH, patch).await;
+        let stored: Result<T, _> = self.patch(url, MERGE_PATCH, patch).await;
         let stored = stored.map(|stored| Done::Stored(object(Arc::new(stored))));
         stored.map_err(|error| refusal(&error))
     }

@@ -3,6 +3,7 @@
 use evictd_batch::session::{Objects, Outcome, Setting, simulate};
 use evictd_batch::why::{Answer, Change, State};
 use evictd_batch_objects::{Compat, PodGroup, Queue, QueueState};
+use evictd_pod::Node;
 use evictd_pod::wire::{Pod, PodPhase};
 use evictd_what_if::Suggestion;
 
@@ -145,22 +146,7 @@ fn apply(change: &Change, objects: &mut Objects, new_node: fn(&str) -> String, a
             }
             suggestion.apply(node, &mut Pod::default());
         }
-        Change::MoreNodes { like, count } => {
-            let like = nodes
-                .iter()
-                .find(|own| own.metadata.name == *like)
-                .unwrap()
-                .clone();
-            for index in 0..*count {
-                let mut node = like.clone();
-                node.metadata.name = format!("{}-{index}", new_node(&like.metadata.name));
-                let (hostname, name) = ("kubernetes.io/hostname", node.metadata.name.clone());
-                if node.metadata.labels.contains_key(hostname) {
-                    node.metadata.labels.insert(hostname, name);
-                }
-                nodes.push(node);
-            }
-        }
+        Change::MoreNodes { like, count } => add_nodes(nodes, like, *count, new_node),
         Change::RemoveGates { .. } => {
             for pod in pods.iter_mut().filter(|pod| asked.has(pod)) {
                 pod.spec.scheduling_gates.clear();
@@ -182,6 +168,22 @@ fn apply(change: &Change, objects: &mut Objects, new_node: fn(&str) -> String, a
                 pod.spec.priority = Some(*to);
             }
         }
+    }
+}
+
+/// Adds nodes like this one, each with a name of its own.
+fn add_nodes(nodes: &mut Vec<Node>, like: &str, count: usize, new_node: fn(&str) -> String) {
+    let mut models = nodes.iter();
+    let like = models.find(|node| node.metadata.name == like).unwrap();
+    let like = like.clone();
+    for index in 0..count {
+        let mut node = like.clone();
+        node.metadata.name = format!("{}-{index}", new_node(&like.metadata.name));
+        let (hostname, name) = ("kubernetes.io/hostname", node.metadata.name.clone());
+        if node.metadata.labels.contains_key(hostname) {
+            node.metadata.labels.insert(hostname, name);
+        }
+        nodes.push(node);
     }
 }
 

@@ -219,8 +219,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         let place = |way: &[Step]| Some(place_in(scanner.kept(), scanner.kept_place(), way));
         let in_lists = self.sink.kind_in_lists().filter(|_| !self.path.is_empty());
         let kind = match (kind.filter(|kind| !kind.is_empty()), inherited, in_lists) {
-            (Some(kind), ..) | (None, Items::Of(kind), _) => kind,
-            (None, Items::Any, Some(kind)) => kind,
+            (Some(kind), ..) | (None, Items::Of(kind), _) | (None, Items::Any, Some(kind)) => kind,
             (None, Items::Any, None) => {
                 let place = place(&[]);
                 return self.refuse(place, NO_KIND);

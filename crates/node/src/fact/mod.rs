@@ -161,7 +161,7 @@ impl Terminated<'_> {
             last_process_gone_seconds: since(termination.gone_at),
             processes: termination.processes,
             method: termination.method,
-            contents: termination.contents.clone(),
+            contents: termination.contents.clone().map(Box::new),
             survivors: termination.survivors.clone(),
             ..Ended::default()
         };

@@ -46,7 +46,7 @@ impl Input {
         let mut loaded = loaded.map_err(|error| {
             failure(match error {
                 DumpError::Objects(error) => DumpError::Objects(error.with_those_of(source.text())),
-                error => error,
+                none @ DumpError::NoNodes { .. } => none,
             })
         })?;
         let pod = source.pod(&mut loaded).map_err(Failure::input)?;

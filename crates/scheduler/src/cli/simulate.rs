@@ -67,14 +67,14 @@ pub(super) struct Arguments {
         value_delimiter = ','
     )]
     without: Vec<String>,
-    /// How many nodes to add first. They run what each node like --like runs: its DaemonSets' pods and static pods.
+    /// How many nodes to add first. They run what each node like --like runs: pods of daemon sets and static pods.
     #[arg(long, value_name = "COUNT", requires_all = ["cluster", "like"], value_parser = clap::value_parser!(u32).range(1..=5000))]
     add_nodes: Option<u32>,
     /// The node that the added ones are like: its labels, taints, capacity, devices and attach limits.
     #[arg(long, value_name = "NODE", requires = "add_nodes")]
     like: Option<String>,
     /// Find the fewest moves of running pods after which their spread constraints hold again, each tried with all filters.
-    /// With =all also constraints with ScheduleAnyway.
+    /// With =all also constraints that only lower a score.
     #[arg(long, value_name = "CONSTRAINTS", requires = "cluster", num_args = 0..=1, require_equals = true,
         default_missing_value = "hard", conflicts_with_all = ["pods", "without", "compare"])]
     rebalance: Option<Constraints>,

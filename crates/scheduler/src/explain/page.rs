@@ -144,11 +144,10 @@ fn outlook(failure: &Failure) -> String {
 
 /// The first names.
 fn some(names: &[String]) -> String {
-    let named = names.iter().take(SHOWN);
-    let named: Vec<&str> = named.map(String::as_str).collect();
-    match names.len().saturating_sub(SHOWN) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+    let first = &names[..names.len().min(SHOWN)];
+    match names.len() - first.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

@@ -72,9 +72,9 @@ fn objects(documents: &[Document]) -> Result<ClusterObjects, Failure> {
         let name = document.name().to_owned();
         loader.read(Source { name, text }).map_err(Failure::input)?;
     }
-    let loaded = loader.finish().map_err(Failure::input)?;
-    let mut assumptions = loaded.assumptions;
-    assumptions.ignore(&loaded.ignored, "");
+    let read = loader.finish().map_err(Failure::input)?;
+    let mut assumptions = read.assumptions;
+    assumptions.ignore(&read.ignored, "");
     cluster.warnings.extend(assumptions.lines());
     Ok(cluster)
 }

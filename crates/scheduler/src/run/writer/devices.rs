@@ -91,13 +91,13 @@ async fn wait_until_bound(
             return Ok(());
         }
         if began.elapsed() + LOOK > within {
-            return Err(not_bound("timeout: context deadline exceeded".to_owned()));
+            return Err(not_bound("timeout: context deadline exceeded"));
         }
         sleep(LOOK).await;
     }
 }
 
-fn not_bound(why: String) -> Failure {
+fn not_bound(why: &str) -> Failure {
     Failure {
         kind: FailureKind::Conflict,
         message: format!("running PreBind plugin \"DynamicResources\": device binding {why}"),
@@ -114,12 +114,12 @@ async fn is_bound(calls: &Calls, path: &str, within: Duration) -> Result<bool, F
     })?;
     let name = &claim.metadata.name;
     let Some(allocation) = &claim.status.allocation else {
-        return Err(not_bound(format!("failed: claim={name} was deallocated")));
+        return Err(not_bound(&format!("failed: claim={name} was deallocated")));
     };
     match binding(allocation, &claim.status) {
         Binding::Ready => return Ok(true),
         Binding::Failed(reason, message) => {
-            return Err(not_bound(format!(
+            return Err(not_bound(&format!(
                 "failed: claim={name}, reason={reason}, message={message:?}"
             )));
         }
@@ -130,7 +130,7 @@ async fn is_bound(calls: &Calls, path: &str, within: Duration) -> Result<bool, F
     let limit = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
     let is_late = |since: Timestamp| Timestamp::now().duration_since(since) > limit + LATE;
     if since.is_some_and(is_late) {
-        return Err(not_bound(format!("timeout: claim={name}")));
+        return Err(not_bound(&format!("timeout: claim={name}")));
     }
     Ok(false)
 }
