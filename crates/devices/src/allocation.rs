@@ -14,7 +14,7 @@ pub(crate) struct Given<'a> {
     pub(crate) subrequest: &'a Subrequest,
     pub(crate) slice: &'a Slice,
     pub(crate) device: &'a Device,
-    /// What it consumes of a shared device.
+    /// The amounts that it consumes of a shared device.
     pub(crate) share: Option<BTreeMap<String, Quantity>>,
 }
 

@@ -1,4 +1,4 @@
-//! Binding conditions: what drivers say about devices that must be bound before the pod.
+//! Binding conditions: reports of drivers about devices that must be bound before the pod.
 
 use evictd_pod::wire::{
     AllocatedDevice, AllocatedDeviceStatus, Allocation, DeviceCondition, ResourceClaimState,

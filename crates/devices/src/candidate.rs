@@ -1,4 +1,4 @@
-//! The devices that a node can use, and what the search takes of them.
+//! The devices that a node can use, and the amounts that the search takes.
 
 use crate::capacity::{self, Amounts};
 use crate::claim::{At, Subrequest};
@@ -26,7 +26,7 @@ pub(crate) struct Candidate<'a> {
     taken_by: Vec<usize>,
     /// The subrequests of this demand that have a share of it.
     shares: Vec<At>,
-    /// What these shares consume.
+    /// The amounts that these shares consume.
     consumed: Amounts,
 }
 
@@ -60,7 +60,7 @@ impl Candidate<'_> {
         self.device.allow_multiple_allocations && (!self.shares.is_empty() || self.usage.is_some())
     }
 
-    /// What the subrequest consumes of its capacities. `None` if that is too much, or not allowed.
+    /// The amounts that the subrequest consumes. `None` if that is too much, or not allowed.
     pub(crate) fn share(&self, subrequest: &Subrequest) -> Option<BTreeMap<String, Quantity>> {
         if self.device.capacity.is_empty() && subrequest.capacity.is_empty() {
             return Some(BTreeMap::new());
@@ -78,7 +78,7 @@ impl Candidate<'_> {
     }
 }
 
-/// The devices of a node, and what is left of the counters of its pools.
+/// The devices of a node, and the remaining counters of its pools.
 pub(crate) struct Candidates<'a> {
     pub(crate) all: Vec<Candidate<'a>>,
     /// By pool.
@@ -129,7 +129,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// What a device consumes of its pool's counters, if that is not consumed already.
+    /// The counters that a device consumes, if they are not consumed already.
     fn consumption(&self, index: usize) -> &'a [(usize, i128)] {
         let candidate = &self.all[index];
         if candidate.device.consumes_counters.is_empty() || candidate.is_shared() {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Amounts of capacities by name, in billionths.
 pub(crate) type Amounts = BTreeMap<String, i128>;
 
-/// What a request consumes of each capacity of a device. `None` if it asks for a capacity that the device lacks, or for
+/// The amount that a request consumes of each capacity of a device. `None` if it asks for a capacity that the device lacks, or for
 /// a share that the policy forbids.
 pub(crate) fn consumed(
     requested: &BTreeMap<String, Quantity>,

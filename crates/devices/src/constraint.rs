@@ -57,7 +57,7 @@ impl<'c> Constraint<'c> {
     }
 }
 
-/// An attribute by its qualified name. A device may omit the driver's own domain.
+/// An attribute by its qualified name. A device may omit the driver's domain.
 fn find<'d>(device: &'d Device, driver: &str, name: &str) -> Option<&'d DeviceAttribute> {
     device.attributes.get(name).or_else(|| {
         let (domain, name) = name.split_once('/')?;

@@ -6,11 +6,11 @@ use std::collections::{HashMap, HashSet};
 /// The counters of one generation of a pool.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// What the devices in use leave of each counter, in billionths.
+    /// The amount of each counter that the devices in use leave, in billionths.
     pub(crate) left: Vec<i128>,
     /// Counter set and counter.
     pub(crate) names: Vec<(String, String)>,
-    /// What each device consumes, as index and amount. Devices that consume nothing are left out.
+    /// The consumption of each device, as index and amount. Devices that consume nothing are left out.
     consumption: HashMap<String, Vec<(usize, i128)>>,
     /// Whether two slices define a set, or a device consumes an unknown counter.
     pub(crate) is_invalid: bool,

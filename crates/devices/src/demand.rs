@@ -23,7 +23,7 @@ pub struct Demand {
     claims: Vec<Arc<Claim>>,
     /// Why no node can serve them.
     mistake: Option<String>,
-    /// What is known about nodes.
+    /// Cached verdicts about nodes.
     verdicts: Arc<NodeVerdicts>,
     /// The cost of the uncached selectors so far.
     evaluated_cost: AtomicU64,
@@ -103,7 +103,7 @@ impl Demand {
         self.allocate_within(known, node, u64::MAX).0
     }
 
-    /// Whether all claims can be allocated on a node, and what the search cost. It need not search where nothing has changed
+    /// Whether all claims can be allocated on a node, and the cost of the search. It need not search where nothing has changed
     /// since a pod with the same requests was tried.
     pub fn fits_within(
         &self,
@@ -122,7 +122,7 @@ impl Demand {
     }
 
     /// [`Self::allocate`] while uncached selectors cost no more than `left` units; the last evaluation may exceed it. Returns the
-    /// result and what the search cost, without cached results.
+    /// result and the cost of the search, without cached results.
     pub fn allocate_within(
         &self,
         known: &Inventory,

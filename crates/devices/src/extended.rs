@@ -37,7 +37,7 @@ pub struct SpecialRequests {
 }
 
 /// The requests for these resources, which come with their classes. An init container that ends reuses the devices of
-/// later containers that stay. What it needs beyond them is requested once, for the one that needs most.
+/// later containers that stay. The excess is requested once, for the one that needs most.
 pub fn special_requests(
     containers: &[ContainerRequests<'_>],
     resources: &BTreeMap<&str, &str>,
@@ -74,7 +74,7 @@ pub fn special_claim((pod, name): (&str, &str), special: &SpecialRequests) -> Re
     claim
 }
 
-/// A container that requests the resource: the name of its own request, and the amount.
+/// A container that requests the resource: the name of its request, and the amount.
 struct Wanting<'a> {
     container: &'a ContainerRequests<'a>,
     request: String,
@@ -111,7 +111,7 @@ fn of_resource(
             .mappings
             .push(mapping(wanting.container, &wanting.request));
     }
-    // What each reuses, and what it needs beyond that.
+    // The requests that each reuses, and the amount beyond them.
     let reuse = |wanting: &Wanting<'_>| {
         let mut sum = 0_u64;
         let later = staying

@@ -28,7 +28,7 @@ pub enum Problem {
 pub(crate) struct Limits<'d> {
     /// A further uncached selector is evaluated while those of the demand have cost less than this.
     pub(crate) evaluated: u64,
-    /// What those of the demand have cost.
+    /// The cost of those of the demand.
     pub(crate) evaluated_cost: &'d AtomicU64,
     pub(crate) spent: Cell<u64>,
 }

@@ -65,7 +65,7 @@ struct Taken {
     at: At,
     /// The candidate.
     index: usize,
-    /// What is consumed of its capacities.
+    /// The consumed amounts of its capacities.
     share: BTreeMap<String, Quantity>,
 }
 
@@ -364,7 +364,7 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// What decides whether the rest can be allocated: the request, where it looks on, the alternatives chosen so far, and
+    /// The state on which the allocation of the rest depends: the request, where it looks on, the alternatives chosen so far, and
     /// the kinds of the devices that each request has.
     fn state(&self, at: At, first: usize) -> Vec<usize> {
         let (claim, request, subrequest) = at;

@@ -23,7 +23,7 @@ pub(crate) struct Versions {
     by_label: usize,
 }
 
-/// The version of what a node can see.
+/// The version of the slices and uses that a node can see.
 type Version = (u64, u64);
 
 impl Versions {
@@ -52,7 +52,7 @@ impl Versions {
         self.all = self.last;
     }
 
-    /// The node has no slice of its own any more.
+    /// The node has no local slice any more.
     pub(crate) fn forget(&mut self, node: &str) {
         self.nodes.remove(node);
     }
@@ -72,8 +72,8 @@ impl Versions {
 
     /// `None` if the verdict may depend on labels.
     fn of(&self, node: &str) -> Option<Version> {
-        let own = self.nodes.get(node).copied().unwrap_or_default();
-        (self.by_label == 0).then_some((self.all, own))
+        let version = self.nodes.get(node).copied().unwrap_or_default();
+        (self.by_label == 0).then_some((self.all, version))
     }
 }
 
@@ -81,7 +81,7 @@ impl Versions {
 #[derive(Debug, Default)]
 pub(crate) struct NodeVerdicts(Mutex<HashMap<Box<str>, (Version, Verdict)>>);
 
-/// Whether devices fit. Only what no claim is named in is kept.
+/// Whether devices fit. Answers that name a claim are not kept.
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
     Fits,

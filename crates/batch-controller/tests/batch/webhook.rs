@@ -544,7 +544,7 @@ fn invalid_options_of_the_webhook_are_errors() {
     for (flags, message) in [
         (&["--tls-cert-file", "x"][..], "--tls-private-key-file"),
         (
-            &["--enabled-admission", "/hypernodes/validate"],
+            &["--enabled-admission", "/nodes/validate"],
             "the paths are /jobs/mutate",
         ),
         (&[], "the namespace of the Service is not known"),

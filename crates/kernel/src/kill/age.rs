@@ -1,8 +1,8 @@
 //! Whether a pod's processes are alive, and how old they are.
 
-use super::{CgroupEvictor, process::Stat};
-use jiff::{SignedDuration, Timestamp};
-use procfs::{FromRead, Uptime};
+use super::CgroupEvictor;
+use super::process::{self, Stat};
+use jiff::Timestamp;
 use std::path::Path;
 
 impl CgroupEvictor {
@@ -29,26 +29,8 @@ impl CgroupEvictor {
             .filter_map(|pid| Stat::read(&self.proc_root, pid).ok()?);
         let oldest = stats
             .filter(Stat::is_alive)
-            .map(|stat| stat.started)
-            .min()?;
-        let age = age(uptime(&self.proc_root)?, oldest)?;
+            .min_by_key(|stat| stat.started)?;
+        let age = oldest.age(process::uptime(&self.proc_root)?)?;
         self.clock.now().checked_sub(age).ok()
     }
-}
-
-/// The seconds since the boot.
-pub(super) fn uptime(proc_root: &Path) -> Option<f64> {
-    let uptime = Uptime::from_file(proc_root.join("uptime")).ok()?;
-    Some(uptime.uptime)
-}
-
-/// The age in whole seconds of a process that was started at this tick of the clock.
-pub(super) fn seconds(uptime: f64, started: u64) -> Option<u64> {
-    u64::try_from(age(uptime, started)?.as_secs()).ok()
-}
-
-fn age(uptime: f64, started: u64) -> Option<SignedDuration> {
-    #[allow(clippy::cast_precision_loss, reason = "clock ticks since boot")]
-    let started = started as f64 / rustix::param::clock_ticks_per_second() as f64;
-    SignedDuration::try_from_secs_f64(uptime - started).ok()
 }

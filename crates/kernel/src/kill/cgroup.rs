@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::contents::Looking;
+use super::contents::contents;
 use super::cpu::LiftedLimits;
 use super::freezer::{self, Frozen};
 use super::group::{Group, ProcessList, Targets};
@@ -39,8 +39,6 @@ pub struct CgroupEvictor {
     pub clock: Clock,
     /// Reserve of file descriptors for when no file can be opened any more.
     pub spare: Arc<SpareFiles>,
-    /// Keeps a look into victims from being repeated while an earlier one hangs.
-    pub looking: Looking,
 }
 
 /// Which program asks the pod's processes to stop when the grace period begins.
@@ -96,7 +94,12 @@ impl CgroupEvictor {
             lifted_limits: None,
         };
         // After the first signal the processes begin to go, and with them the answer to which one held the memory.
-        in_progress.termination.contents = self.contents(&in_progress.group.relative).await;
+        in_progress.termination.contents = contents(
+            &self.hierarchies,
+            &self.proc_root,
+            &in_progress.group.relative,
+        )
+        .await;
         if !grace.is_zero() {
             tokio::select! {
                 left = in_progress.wait_for_exit(victim.sandbox.as_deref(), sigterm_by) => left?,

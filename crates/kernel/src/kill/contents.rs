@@ -1,12 +1,11 @@
 //! What a victim's cgroup holds right before its first signal.
 
-use super::{CgroupEvictor, age, process::Stat};
+use super::process::{self, Stat};
 use crate::cgroup::{Controller, GroupDir, Hierarchies, container_of, memberships};
 use crate::threads::Pool;
 use evictd_decision::record::{Contents, Holder, MemoryKinds};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -21,34 +20,34 @@ const MOST_TASKS: u64 = 256;
 const ID_DIGITS: usize = 12;
 
 /// Whether an earlier look still runs. Where reads hang, only one thread hangs with them.
-#[derive(Debug, Clone, Default)]
-pub struct Looking(Arc<AtomicBool>);
+static LOOKING: AtomicBool = AtomicBool::new(false);
 
-impl CgroupEvictor {
-    /// What the cgroup holds; `None` if that could not be read in time. Under memory pressure each read may stall, so
-    /// that another thread reads.
-    pub(super) async fn contents(&self, cgroup: &Path) -> Option<Contents> {
-        let looking = self.looking.clone();
-        if looking.0.swap(true, Ordering::Relaxed) {
-            return None;
-        }
-        let look = Look {
-            hierarchies: self.hierarchies.clone(),
-            proc_root: self.proc_root.clone(),
-            cgroup: cgroup.to_owned(),
-            until: Instant::now() + BUDGET,
-        };
-        let submitted = Pool::of_this_process().run(move || {
-            let contents = look.contents();
-            looking.0.store(false, Ordering::Relaxed);
-            contents
-        });
-        let Ok(read) = submitted else {
-            self.looking.0.store(false, Ordering::Relaxed);
-            return None;
-        };
-        timeout(BUDGET, read).await.ok()?.ok()
+/// What a cgroup holds; `None` if that could not be read in time. Under memory pressure each read may stall, so that
+/// another thread reads.
+pub(super) async fn contents(
+    hierarchies: &Hierarchies,
+    proc_root: &Path,
+    cgroup: &Path,
+) -> Option<Contents> {
+    if LOOKING.swap(true, Ordering::Relaxed) {
+        return None;
     }
+    let look = Look {
+        hierarchies: hierarchies.clone(),
+        proc_root: proc_root.to_owned(),
+        cgroup: cgroup.to_owned(),
+        until: Instant::now() + BUDGET,
+    };
+    let submitted = Pool::of_this_process().run(move || {
+        let contents = look.contents();
+        LOOKING.store(false, Ordering::Relaxed);
+        contents
+    });
+    let Ok(read) = submitted else {
+        LOOKING.store(false, Ordering::Relaxed);
+        return None;
+    };
+    timeout(BUDGET, read).await.ok()?.ok()
 }
 
 struct Look {
@@ -86,7 +85,7 @@ impl Look {
             return;
         };
         let (pids, _) = dir.processes();
-        let uptime = age::uptime(&self.proc_root);
+        let uptime = process::uptime(&self.proc_root);
         contents.unread = 0;
         let mut holders = Vec::new();
         for pid in pids {
@@ -120,12 +119,13 @@ impl Look {
 
 fn holder(pid: u32, stat: Stat, uptime: Option<f64>) -> Option<Holder> {
     let page = u64::try_from(rustix::param::page_size()).ok()?;
+    let age = uptime.and_then(|uptime| stat.age(uptime));
     Some(Holder {
         pid,
         container: None,
         resident_bytes: stat.resident_pages?.saturating_mul(page),
         threads: stat.threads,
-        age_seconds: uptime.and_then(|uptime| age::seconds(uptime, stat.started)),
+        age_seconds: age.and_then(|age| u64::try_from(age.as_secs()).ok()),
         name: stat.name,
     })
 }

@@ -23,7 +23,6 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 pub use cgroup::{CgroupEvictor, SigtermBy};
-pub use contents::Looking;
 pub use evictd_decision::record::Method;
 use evictd_decision::record::{Contents, Survivor};
 pub use hidden::warn_of_hidden_processes;

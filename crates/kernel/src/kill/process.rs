@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use jiff::SignedDuration;
+use procfs::{FromRead, Uptime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -61,6 +63,13 @@ impl Stat {
         })
     }
 
+    /// How long it has run, `uptime` seconds after the boot.
+    pub(super) fn age(&self, uptime: f64) -> Option<SignedDuration> {
+        #[allow(clippy::cast_precision_loss, reason = "clock ticks since boot")]
+        let started = self.started as f64 / rustix::param::clock_ticks_per_second() as f64;
+        SignedDuration::try_from_secs_f64(uptime - started).ok()
+    }
+
     /// Whether it still runs or holds memory. If the first thread of a process exits before the others, the process
     /// looks like a zombie but is not.
     pub(super) fn is_alive(&self) -> bool {
@@ -71,6 +80,12 @@ impl Stat {
     pub(super) fn is_exiting(&self) -> bool {
         self.flags & PF_EXITING != 0
     }
+}
+
+/// The seconds since the boot.
+pub(super) fn uptime(proc_root: &Path) -> Option<f64> {
+    let uptime = Uptime::from_file(proc_root.join("uptime")).ok()?;
+    Some(uptime.uptime)
 }
 
 /// Whether a process is in a cgroup or below it, in one hierarchy: a v1 controller's, or (`None`) the cgroup2 tree.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evictd_kernel::cgroup::Hierarchies;
 use evictd_kernel::clock::Clock;
 use evictd_kernel::kill::{
-    CgroupEvictor, GraceCut, KillError, Looking, Method, Refusal, SigtermBy, Termination, Victim,
+    CgroupEvictor, GraceCut, KillError, Method, Refusal, SigtermBy, Termination, Victim,
 };
 
 const NO_GRACE: Duration = Duration::ZERO;
@@ -38,7 +38,6 @@ fn fixture(procs: &str) -> (tempfile::TempDir, CgroupEvictor) {
         kill_deadline: LONG,
         clock: Clock::start(),
         spare: std::sync::Arc::default(),
-        looking: Looking::default(),
     };
     (dir, evictor)
 }

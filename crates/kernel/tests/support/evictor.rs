@@ -3,7 +3,7 @@
 use crate::cgroup_support::TestCgroup;
 use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
 use evictd_kernel::clock::Clock;
-use evictd_kernel::kill::{CgroupEvictor, Looking, Victim};
+use evictd_kernel::kill::{CgroupEvictor, Victim};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,6 @@ pub(crate) fn evictor(group: &TestCgroup) -> CgroupEvictor {
         kill_deadline: Duration::from_secs(20),
         clock: Clock::start(),
         spare: Arc::default(),
-        looking: Looking::default(),
     }
 }
 

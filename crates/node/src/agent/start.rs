@@ -45,7 +45,7 @@ use evictd_daemon::{server::BindError, tasks::Daemon};
 use evictd_kernel::{
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
-    kill::{CgroupEvictor, Looking, SpareFiles},
+    kill::{CgroupEvictor, SpareFiles},
     signals::SourceError,
 };
 use std::{
@@ -338,7 +338,6 @@ fn evictor(
         kill_deadline: KILL_DEADLINE,
         clock,
         spare: Arc::new(SpareFiles::filled()),
-        looking: Looking::default(),
     })
 }
 

@@ -148,8 +148,8 @@ impl Devices {
         // On an error PreFilter has rejected the pod, or the claim counts as unchecked.
         let demand = demand(cluster, pod).ok()?;
         let known = special.as_ref().and_then(|_| left_over(cluster, pod));
-        let own = claims(cluster, pod).unwrap_or_default();
-        let allocated = own.into_iter().chain(known);
+        let named = claims(cluster, pod).unwrap_or_default();
+        let allocated = named.into_iter().chain(known);
         let allocated = allocated.filter_map(|claim| Some((claim, allocation(cluster, claim)?)));
         let mut reaches = Vec::new();
         let mut has_failed = false;

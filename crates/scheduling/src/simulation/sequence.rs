@@ -468,13 +468,14 @@ impl Run {
                 .contains_key(&known.metadata.full_name())
                 && owners.any(|owner| owner.uid == *pod.metadata.uid)
         };
-        let own = claims_of(pod).filter_map(|claim| {
+        let named = claims_of(pod).filter_map(|claim| {
             self.claims
                 .all
                 .get(&format!("{namespace}/{}", claim.name()?))
         });
         let special = self.claims.all.values().filter(is_special);
-        own.chain(special)
+        named
+            .chain(special)
             .map(|known| {
                 let requests = self.claims.special.get(&known.metadata.full_name());
                 (known.metadata.name.clone(), claim(known, requests))

@@ -23,7 +23,7 @@ use evictd_decision::record::Record;
 use evictd_kernel::{
     cgroup::Hierarchies,
     clock::Clock,
-    kill::{CgroupEvictor, Looking, SpareFiles},
+    kill::{CgroupEvictor, SpareFiles},
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources},
     threads::Pool,
     wake::{WakeListeners, WakeSources},
@@ -405,7 +405,6 @@ impl Bench {
                     kill_deadline: Duration::from_secs(30),
                     clock: self.clock,
                     spare: Arc::new(SpareFiles::default()),
-                    looking: Looking::default(),
                 }),
                 None,
                 self.cluster.take(),
