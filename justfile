@@ -41,9 +41,10 @@ fuzz TARGET SECONDS="60":
 vm *SCENARIOS:
     tests/vm/run {{ SCENARIOS }}
 
-# what is generated: dashboards, rules, JSON Schemas, and in docs/ the page scale.md and the examples of explain.md and one-eviction.md
+# what is generated: dashboards, rules, JSON Schemas, and in docs/ the page scale.md and the examples of explain.md, one-eviction.md and README.md
 generate:
     EVICTD_WRITE=1 cargo test --test evictd -- monitoring:: schema:: alone::scale the_page_on_
+    EVICTD_WRITE=1 cargo test -p evictd-scheduler --test scheduler -- documents::the_front_page
 
 # what people install, in target/packages: deb, rpm, tarball, krew, static
 package *WHAT:

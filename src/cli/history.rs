@@ -196,11 +196,12 @@ fn held_by(ended: Option<&Ended>) -> String {
         return or_dash(None::<&str>);
     };
     let mut words: Vec<String> = contents.processes.iter().map(holder).collect();
-    if contents.unread > 0 {
-        words.push(format!(
-            "{} processes and threads were not looked at",
-            contents.unread
-        ));
+    match contents.unread {
+        Some(0) => {}
+        Some(unread) => words.push(format!(
+            "{unread} processes and threads were not read in time"
+        )),
+        None => words.push("the processes were not read: their number is not known".to_owned()),
     }
     words.join("; ")
 }
@@ -234,7 +235,7 @@ fn holder(holder: &Holder) -> String {
     )
 }
 
-/// `anon 2.9Gi, file 12Mi, ..`: what the pod's memory was before the first signal.
+/// `anon 2.9Gi, file 12Mi, ..`: the kinds of the pod's memory before the first signal.
 fn memory_kinds(ended: Option<&Ended>) -> String {
     let contents = ended.and_then(|ended| ended.contents.as_ref());
     let kinds = contents.and_then(|contents| contents.memory.as_ref());
@@ -443,9 +444,11 @@ mod tests {
         assert_eq!(
             held_by(Some(&ended)),
             "java\\u{1b}[2J 2.9Gi (pid 7, 40 threads, 2h5m0s, container 0123456789ab); sh 4Ki (pid 8, 1 thread); \
-             2 processes and threads were not looked at"
+             2 processes and threads were not read in time"
         );
         assert_eq!(memory_kinds(Some(&ended)), "anon 2.9Gi, file 12Mi");
+        let unknown: Ended = serde_json::from_value(json!({ "contents": {} })).unwrap();
+        assert!(held_by(Some(&unknown)).contains("not known"));
         assert_eq!(held_by(None), "-");
     }
 

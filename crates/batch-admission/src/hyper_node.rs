@@ -5,7 +5,7 @@ use regex_syntax::ast::ErrorKind;
 use regex_syntax::ast::parse::Parser;
 use serde_json::Value;
 
-/// What is wrong with a hyper node.
+/// The mistakes of a hyper node.
 pub(super) fn check(object: &Value) -> Result<(), String> {
     let mut mistakes = Mistakes::default();
     let members = &object["spec"]["members"];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 const NO_DAG: &str = "jobflow Flow is not DAG";
 
-/// What is wrong with a flow.
+/// The mistakes of a flow.
 pub(super) fn check(flow: &JobFlow) -> Result<(), String> {
     // Of two flows of one name the last one counts.
     let flows = flow.spec.flows.iter().map(|flow| {

@@ -69,11 +69,11 @@ pub enum Endpoint {
     PodGroupsMutate,
     /// Whether a pod group is let in.
     PodGroupsValidate,
-    /// Whether a cron job is let in.
+    /// Admits a cron job.
     CronJobsValidate,
-    /// Whether a flow is let in.
+    /// Admits a flow.
     JobFlowsValidate,
-    /// Whether a hyper node is let in.
+    /// Admits a hyper node.
     HyperNodesValidate,
 }
 

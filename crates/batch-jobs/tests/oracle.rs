@@ -1,4 +1,4 @@
-//! What Volcano ed72c7c8 answered to requests and changes: its controllers, exactly.
+//! Recorded answers of the controllers of Volcano ed72c7c8 to requests and changes; ours are equal.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_batch_jobs::reconcile::{JobCase, QueueCase, WorkflowCase};

@@ -172,7 +172,7 @@ fn s6_241_a_cron_job_is_synced_at_its_next_time_and_a_new_job_is_known_from_the_
     assert!(calls(&commands).is_empty());
     let next: Timestamp = "2026-03-02T10:10:00.1Z".parse().unwrap();
     assert_eq!(wake(&commands), Some(next));
-    // The watch shows what the answers have shown: nothing is to be done, and the job is not taken for a missing one.
+    // The watch shows the state that the answers have shown, so no call follows. The job does not count as missing.
     let old = object("CronJob", cron_job(json!({}), json!({})));
     let commands = machine.on_event(now(), WorkflowEvent::Object(Some(old), newer));
     assert!(calls(&commands).is_empty());
@@ -285,4 +285,53 @@ fn s6_231_the_jobs_of_a_flow_are_deleted_once_its_success_is_written() {
     let commands = machine.on_event(now(), answer);
     let (_, delete) = calls(&commands).remove(0);
     assert!(matches!(delete, Call::DeleteJob { name, .. } if name == "f-a"));
+}
+
+#[test]
+fn an_answer_about_an_object_that_has_gone_is_none_about_its_successor() {
+    for seen_apart in [false, true] {
+        let mut machine = started();
+        let old = object("CronJob", cron_job(json!({}), json!({})));
+        let commands = machine.on_event(now(), WorkflowEvent::Object(None, old.clone()));
+        let (key, create) = calls(&commands).remove(0);
+        let mut successor = cron_job(json!({}), json!({}));
+        successor["metadata"]["uid"] = "u2".into();
+        let successor = object("CronJob", successor);
+        // A watch shows a re-created object as one change, or as a deletion and a creation.
+        let before = if seen_apart {
+            machine.on_event(now(), WorkflowEvent::Gone(old));
+            None
+        } else {
+            Some(old)
+        };
+        let commands = machine.on_event(now(), WorkflowEvent::Object(before, successor));
+        assert!(calls(&commands).is_empty(), "{commands:?}");
+        let answer = WorkflowEvent::Answer(key.clone(), Ok(Done::Job(stored(&create))));
+        let (of, create) = calls(&machine.on_event(now(), answer)).remove(0);
+        let job = stored(&create);
+        assert_eq!((of, &*job.metadata.owner_references[0].uid), (key, "u2"));
+    }
+}
+
+#[test]
+fn the_successor_of_a_flow_is_synced_though_its_watch_shows_one_change() {
+    let mut machine = started();
+    let flow = |uid: &str, version: &str| {
+        object(
+            "JobFlow",
+            json!({"metadata": {"name": "f", "namespace": "ml", "uid": uid, "resourceVersion": version},
+                "spec": {"flows": [{"name": "t"}]}}),
+        )
+    };
+    let template = json!({"metadata": {"name": "t", "namespace": "ml", "uid": "t", "resourceVersion": "1"}, "spec": {"tasks": []}});
+    machine.on_event(
+        now(),
+        WorkflowEvent::Object(None, object("JobTemplate", template)),
+    );
+    let commands = machine.on_event(now(), WorkflowEvent::Object(None, flow("u1", "2")));
+    let (key, _) = calls(&commands).remove(0);
+    let both = WorkflowEvent::Object(Some(flow("u1", "2")), flow("u2", "3"));
+    assert!(calls(&machine.on_event(now(), both)).is_empty());
+    let answer = WorkflowEvent::Answer(key, Err(Refusal::Other("lost".to_owned())));
+    assert_eq!(calls(&machine.on_event(now(), answer)).len(), 1);
 }

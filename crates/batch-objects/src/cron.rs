@@ -37,7 +37,7 @@ pub struct CronJobSpec {
     /// A job that is late by more seconds is not created.
     #[schemars(range(min = 0))]
     pub starting_deadline_seconds: Option<i64>,
-    /// What happens at a time when an earlier job is still active.
+    /// The rule for a time at which an earlier job is still active.
     #[serde(deserialize_with = "null_is_default")]
     #[schemars(extend("x-default" = "Allow"))]
     pub concurrency_policy: OpenEnum<ConcurrencyPolicy>,
@@ -57,7 +57,7 @@ pub struct CronJobSpec {
     pub failed_jobs_history_limit: Option<i32>,
 }
 
-/// What happens at a time when an earlier job is still active.
+/// The rule for a time at which an earlier job is still active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConcurrencyPolicy {
     /// The jobs run beside each other.

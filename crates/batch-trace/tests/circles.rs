@@ -1,4 +1,4 @@
-//! No sequence of sessions goes in circles: random traces with gangs, elastic jobs and all orders of actions.
+//! No sequence of sessions evicts and starts the same jobs for ever: random traces with gangs, elastic jobs and all orders of actions.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_batch::conf::Conf;
@@ -149,7 +149,7 @@ const fn evictions(report: &Report) -> u64 {
     report.preempted_pods + report.reclaimed_pods
 }
 
-/// What is wrong with a trace, and the evictions in both forms.
+/// The mistakes of a trace, and the evictions in both forms.
 fn examine(case: &Case) -> (Option<String>, u64, u64) {
     let ours = played(&case.trace, &case.conf, Compat::EVICTD);
     let volcano = played(&case.trace, &case.conf, Compat::VOLCANO);

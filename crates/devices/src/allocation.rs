@@ -51,7 +51,7 @@ pub(crate) fn of(
     }
 }
 
-/// A UID that no other share of the device has: a hash of what the share is for. It is not random, so that an attempt can
+/// A UID that no other share of the device has: a hash of the claim, request and device of the share. It is not random, so that an attempt can
 /// be repeated.
 fn share_id(claim: &Claim, index: usize, given: &Given<'_>) -> String {
     let spec = &given.slice.spec;

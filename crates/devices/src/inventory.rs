@@ -80,7 +80,7 @@ impl Inventory {
             }
             return;
         }
-        // The slices on other nodes decide, too, whether a pool is complete and what is left of its counters.
+        // Slices on other nodes, too, decide whether a pool is complete and how much of its counters is left.
         self.versions.usage(entry);
         if entry.slices.values().any(|slice| slice.has_counters())
             && let Some(state) = state_elsewhere(key, entry)

@@ -15,6 +15,6 @@ pub struct DeviceChoice {
     pub allocation: Option<Allocation>,
     /// Whether drivers must bind the devices before the pod.
     pub needs_binding: bool,
-    /// What the claim requests, for a special claim that does not exist yet.
+    /// The requests of a special claim that does not exist yet.
     pub special: Option<SpecialRequests>,
 }

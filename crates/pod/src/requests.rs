@@ -166,7 +166,7 @@ fn amounts(
         .collect()
 }
 
-/// What the amounts of each resource add up to, sorted by name.
+/// The sum of each resource, sorted by name.
 fn sums(
     mut amounts: Vec<(&str, Amount)>,
     total: fn(&Sum) -> Option<Quantity>,

@@ -23,7 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
-// The server shares the processors with the scheduler; with the allocator of libc it would be what is waited for.
+// The server shares the processors with the scheduler; with the allocator of libc the scheduler would wait for it.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,6 +1,6 @@
 //! Pods with a claim on devices, one after the other over all nodes, on one thread. kube-scheduler 1.36.2 needs for one pod at
 //! 5000 nodes of processor time: `whole` 131 to 146 ms, `selector` 351, `four` 340, `shares` 266, `nofit` 600; for `partition`
-//! at 1000 nodes 58.7 s. The choices are the same as its own, device for device.
+//! at 1000 nodes 58.7 s. The choices are kube-scheduler's, device for device.
 #![allow(
     clippy::expect_used,
     clippy::disallowed_methods,

@@ -77,7 +77,7 @@ fn held(page: &str, outputs: &Outputs) -> Option<String> {
     Some(text)
 }
 
-/// The commands of a program that README.md and the pages of `docs/` show, and of each what the program's help lacks.
+/// The flags and subcommands in the commands of README.md and of `docs/` that the program's help lacks.
 pub fn unknown_in_commands(path: &str, program: &str) -> Vec<String> {
     let mut pages: Vec<PathBuf> = fs::read_dir(root().join("docs"))
         .unwrap()

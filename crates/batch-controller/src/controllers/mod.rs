@@ -5,7 +5,7 @@
 //!                              ^----------- TaskResult ------------'
 //! ```
 //!
-//! Cron jobs, flows and job templates have a machine and a task of their own in `workflows`, which hears of jobs from the engine.
+//! `workflows` runs another machine in another task, for cron jobs, flows and job templates. The engine sends it the jobs.
 //!
 //! The state machines are in `evictd_batch_jobs`. `engine` passes events to them and carries out their commands. `garbage_collector` and
 //! `pod_groups` are named as Volcano's controllers.

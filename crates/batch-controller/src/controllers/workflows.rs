@@ -4,7 +4,7 @@
 use super::calls::{Calls, MERGE_PATCH};
 use super::delay_queue::sleep_until;
 use super::events::{Events, Involved};
-use super::watches::{Delta, Object as Watched, WatchSet};
+use super::watches::{Delta, WatchSet};
 use evictd_batch_jobs::workflow::{
     Answer, Call, Done, Kind, Object, Refusal, WorkflowCommand, WorkflowEvent, WorkflowKey,
     WorkflowMachine,
@@ -13,7 +13,6 @@ use evictd_batch_objects::Job;
 use evictd_batch_objects::cron::CronJob;
 use evictd_batch_objects::flow::{JobFlow, JobTemplate};
 use evictd_cluster_client::{Access, ApiError, NewsReceiver, NewsSender, Watches};
-use evictd_pod::wire::Metadata;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -33,18 +32,6 @@ pub(super) enum WorkflowNews {
 
 /// The number of kinds: the three that are watched here, and jobs.
 const KINDS: usize = 4;
-
-macro_rules! watched {
-    ($($kind:ty),*) => {
-        $(impl Watched for $kind {
-            fn metadata(&self) -> &Metadata {
-                &self.metadata
-            }
-        })*
-    };
-}
-
-watched!(CronJob, JobFlow, JobTemplate);
 
 /// Starts the watches. Must be called inside the runtime. The tasks end with the receiver.
 pub(super) fn watch(access: &Access, sender: &NewsSender<WorkflowNews>, watches: &Watches) {

@@ -16,7 +16,7 @@ pub(super) struct Expectations {
     by_time: BTreeSet<(Timestamp, String)>,
 }
 
-/// What a watch event of a pod means for the expectations.
+/// The relation of a pod in a watch event to the expected pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// No pod of this name is expected.

@@ -84,7 +84,7 @@ pub(crate) fn decided(info: &JobInfo, job: &Job, request: &Request, compat: Comp
     }
 }
 
-/// What a job can ask for in place of a restart: its task or the pod is restarted, or the pod is only created again.
+/// The actions in place of a restart of the job: restart the task or the pod, or only create the pod again.
 const LESS: [Action; 3] = [Action::RestartTask, Action::RestartPod, Action::SyncJob];
 
 /// Whether the policy is about the request (S6-052): one of its events, or its exit code. `PodPending` never matches a

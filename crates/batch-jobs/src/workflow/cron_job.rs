@@ -224,7 +224,7 @@ impl Sync<'_, '_> {
         Ok(true)
     }
 
-    /// The entry of `status.active` that a walk over it meets. Volcano's walk sees what the removals left in the place.
+    /// The next entry of a walk over `status.active`. In Volcano's walk each removal moves the later entries forward.
     fn met(&self, start: &[JobReference], index: usize) -> Option<JobReference> {
         let entries = if self.compat.has(Difference::EachActiveJobOnce) {
             start
@@ -306,7 +306,7 @@ impl Sync<'_, '_> {
     fn next_job(&mut self) -> Result<SignedDuration, Stop> {
         let cron = Arc::clone(&self.input.cron);
         let schedule = self.schedule(&cron)?;
-        // The deadline and the next time are counted from what the sync has found, as in Volcano.
+        // As in Volcano, the deadline and the next time count from the state at the start of the sync.
         let mut found = (*cron).clone();
         found.status.last_schedule_time = self.last_schedule_time;
         let missed = times::due(&found, self.now, &schedule).map_err(|error| {

@@ -6,7 +6,7 @@ use evictd_pod::wire::OwnerReference;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a job says of the object that created it.
+/// The label and owner of a job that name the object that created it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Creator {
     /// The UID of its cron job.

@@ -56,7 +56,9 @@ pub struct WorkflowMachine {
     objects: BTreeMap<WorkflowKey, Object>,
     /// To be synced.
     waiting: BTreeSet<WorkflowKey>,
-    active: BTreeMap<WorkflowKey, Round>,
+    /// The sync of each object that waits for an answer; `None` if its object has gone meanwhile. A successor of the same
+    /// name waits for that answer, which would be taken for its own.
+    active: BTreeMap<WorkflowKey, Option<Round>>,
     retries: Retries<WorkflowKey>,
     due: BTreeMap<WorkflowKey, Timestamp>,
     listed: bool,
@@ -141,6 +143,11 @@ impl WorkflowMachine {
         }
         // The answer to a write may have come before its watch event.
         let old = old.or_else(|| known.cloned());
+        // A watch may show an object and its successor of the same name as one change.
+        let old = old.filter(|old| old.metadata().uid == new.metadata().uid);
+        if old.is_none() {
+            self.gone(&key);
+        }
         self.objects.insert(key.clone(), new.clone());
         match (old, new) {
             (Some(Object::CronJob(old)), Object::CronJob(new)) if reschedules(&old, &new) => {
@@ -199,9 +206,16 @@ impl WorkflowMachine {
     fn gone(&mut self, key: &WorkflowKey) {
         self.objects.remove(key);
         self.waiting.remove(key);
-        self.active.remove(key);
+        self.abandon(key);
         self.due.remove(key);
         self.retries.succeeded(key);
+    }
+
+    /// Ends the sync of an object that has gone, but for the answer that is on its way.
+    fn abandon(&mut self, key: &WorkflowKey) {
+        if let Some(round) = self.active.get_mut(key) {
+            *round = None;
+        }
     }
 
     fn job_changed(&mut self, old: Option<&Job>, new: &Job) {
@@ -221,8 +235,7 @@ impl WorkflowMachine {
         answer: Answer,
         commands: &mut Vec<WorkflowCommand>,
     ) {
-        // The object may have been deleted meanwhile.
-        let Some(mut round) = self.active.remove(key) else {
+        let Some(Some(mut round)) = self.active.remove(key) else {
             return;
         };
         match &answer {
@@ -259,7 +272,7 @@ impl WorkflowMachine {
         commands.extend(notices.into_iter().filter_map(notice));
         match next {
             Next::Call(call) => {
-                self.active.insert(key.clone(), round);
+                self.active.insert(key.clone(), Some(round));
                 commands.push(WorkflowCommand::Call(key, Box::new(call)));
             }
             Next::Done(Ok(wait)) => {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What has to be merged into `old` to get `new`; `None` if they are equal.
+/// The merge patch from `old` to `new`; `None` if they are equal.
 pub(super) fn difference(old: &Value, new: &Value) -> Option<Value> {
     if old == new {
         return None;

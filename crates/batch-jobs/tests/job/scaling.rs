@@ -1,4 +1,4 @@
-//! Scaling down, resuming and evictions: what ends, and what is counted as a retry. Both sides of each switch.
+//! Scaling down, resuming and evictions: which pods end, and which restarts count as retries. Both sides of each switch.
 
 use super::support::{answer, asked, case, names, ours, phase, pod, task, volcano};
 use evictd_batch_objects::{Compat, Difference};
@@ -62,7 +62,7 @@ fn s6_044_pods_that_wait_end_first_and_those_that_run_stay() {
     assert_eq!(evictd["createdPods"], json!({}));
     let theirs = volcano(case(json!({})), request.clone());
     assert_eq!(names(&theirs["deletedPods"]), ["train-w-3"]);
-    // With a plugin that names hosts by index the highest index goes.
+    // With a plugin that names hosts by index, the pod with the highest index ends.
     let hosts = ours(case(json!({"svc": []})), request);
     assert_eq!(names(&hosts["deletedPods"]), ["train-w-3"]);
 }

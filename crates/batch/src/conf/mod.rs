@@ -79,7 +79,7 @@ pub enum ConfError {
         place: String,
         /// The name that is not supported.
         name: String,
-        /// Why, and what to do.
+        /// The reason and the remedy.
         reason: &'static str,
     },
     /// Both decide the order of queues.

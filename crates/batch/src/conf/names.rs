@@ -79,11 +79,11 @@ pub enum PluginName {
     NodeGroup,
     /// Least or most allocated nodes first, by resource.
     ResourceStrategyFit,
-    /// Quotas of namespaces decide what is let in.
+    /// Quotas of namespaces decide which jobs are enqueued.
     ResourceQuota,
     /// Evictions keep within disruption budgets.
     Pdb,
-    /// Jobs that have waited long are let in.
+    /// Jobs that have waited long are enqueued.
     Sla,
     /// Pods are protected from eviction for some time after their start.
     Cdp,

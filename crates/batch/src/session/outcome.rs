@@ -131,7 +131,7 @@ pub struct QueueOutcome {
 pub struct QueueTreeOutcome {
     /// The queues above it, the root first.
     pub ancestors: Vec<String>,
-    /// Its capability, with what it inherits.
+    /// Its capability, with the inherited limits.
     pub capability: Amounts,
     /// The queues below it.
     pub children: Vec<String>,

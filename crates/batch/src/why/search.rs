@@ -27,7 +27,7 @@ pub(super) struct Search<'s, 'w> {
     pub(super) first: Vec<Change>,
     /// How many tries are left.
     tries: usize,
-    /// What sessions said of every try.
+    /// The results of the sessions for every try.
     pub(super) tried: Vec<Tried>,
 }
 

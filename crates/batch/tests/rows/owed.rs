@@ -1,4 +1,4 @@
-//! What a queue is owed comes back, in any order of actions, and a refusal is told with its reason.
+//! A queue gets its deserved share back, in any order of actions, and the condition of a refused job has the reason.
 
 use crate::scenario::{Scenario, conf, evicted, short};
 use evictd_batch::session::Outcome;

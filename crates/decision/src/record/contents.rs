@@ -1,4 +1,4 @@
-//! What was inside of a pod right before its first signal. It says which program of the pod held the memory.
+//! The contents of a pod right before its first signal. They say which program of the pod held the memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 pub struct Contents {
     /// The processes that held most memory, largest first; at most five.
     pub processes: Vec<Holder>,
-    /// How many processes and threads were not looked at, because the kill does not wait for that. Zero: none.
-    pub unread: u64,
+    /// How many further processes and threads could not be read in time; `None` if their number is not known.
+    pub unread: Option<u64>,
     /// The memory of the pod's cgroup; `None` if it could not be read in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryKinds>,
 }
 
-/// A process and what it held.
+/// A process and the memory that it held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {

@@ -56,7 +56,7 @@ pub struct Ended {
     pub method: Method,
     /// Processes that did not exit in time after SIGKILL.
     pub survivors: Vec<Survivor>,
-    /// What was inside of the pod before the first signal; `None` if it could not be read in time.
+    /// The contents of the pod before the first signal; `None` if it could not be read in time.
     pub contents: Option<Box<Contents>>,
     /// From the first cycle that saw the threshold crossed to the decision; like the next two only for evictions.
     pub crossed_to_decided_seconds: Option<f64>,

@@ -1,4 +1,4 @@
-//! What a victim's cgroup holds right before its first signal.
+//! The contents of a victim's cgroup right before its first signal.
 
 use super::process::{self, Stat};
 use crate::cgroup::{Controller, GroupDir, Hierarchies, container_of, memberships};
@@ -22,7 +22,7 @@ const ID_DIGITS: usize = 12;
 /// Whether an earlier look still runs. Where reads hang, only one thread hangs with them.
 static LOOKING: AtomicBool = AtomicBool::new(false);
 
-/// What a cgroup holds; `None` if that could not be read in time. Under memory pressure each read may stall, so that
+/// The processes and the memory of a cgroup; `None` if they could not be read in time. Under memory pressure each read may stall, so that
 /// another thread reads.
 pub(super) async fn contents(
     hierarchies: &Hierarchies,
@@ -65,10 +65,10 @@ impl Look {
             .and_then(|dir| dir.pids_current());
         let mut contents = Contents {
             memory,
-            unread: count.unwrap_or_default(),
+            unread: count,
             ..Contents::default()
         };
-        // A process that is not counted may be one of many thousands.
+        // Where the kernel gives no count, there may be many thousands.
         if count.is_some_and(|count| count <= MOST_TASKS) {
             self.list(&mut contents);
         }
@@ -86,19 +86,18 @@ impl Look {
         };
         let (pids, _) = dir.processes();
         let uptime = process::uptime(&self.proc_root);
-        contents.unread = 0;
-        let mut holders = Vec::new();
+        let (mut holders, mut unread) = (Vec::new(), 0);
         for pid in pids {
-            if Instant::now() >= self.until {
-                contents.unread += 1;
-                continue;
+            let in_time = Instant::now() < self.until;
+            let stat = in_time.then(|| Stat::read(&self.proc_root, pid).ok().flatten());
+            match stat.flatten() {
+                Some(stat) if stat.is_alive() => holders.extend(holder(pid, stat, uptime)),
+                // It has ended already.
+                Some(_) => {}
+                None => unread += 1,
             }
-            let stat = Stat::read(&self.proc_root, pid).ok().flatten();
-            holders.extend(
-                stat.filter(Stat::is_alive)
-                    .and_then(|stat| holder(pid, stat, uptime)),
-            );
         }
+        contents.unread = Some(unread);
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.resident_bytes));
         holders.truncate(LISTED);
         for holder in &mut holders {
@@ -138,17 +137,18 @@ fn memory_kinds(dir: &GroupDir) -> MemoryKinds {
             .map(|text| String::from_utf8_lossy(&text).into_owned())
     };
     let stat = read("memory.stat").unwrap_or_default();
-    let of = |names: [&str; 2]| {
-        let lines = stat.lines().filter_map(|line| line.split_once(' '));
-        let mut found = lines.filter(|(key, _)| names.contains(key));
-        found.find_map(|(_, bytes)| bytes.parse().ok())
+    let of = |name: &str| {
+        let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+        let (_, bytes) = lines.find(|(key, _)| *key == name)?;
+        bytes.parse().ok()
     };
     let file = |name| read(name).and_then(|text| text.trim().parse().ok());
     MemoryKinds {
-        anon: of(["anon", "total_rss"]),
-        file: of(["file", "total_cache"]),
-        shmem: of(["total_shmem", "total_shmem"]).or_else(|| of(["shmem", "shmem"])),
-        kernel: of(["kernel", "kernel"]).or_else(|| file("memory.kmem.usage_in_bytes")),
-        swap: file("memory.swap.current").or_else(|| of(["total_swap", "total_swap"])),
+        anon: of("anon").or_else(|| of("total_rss")),
+        file: of("file").or_else(|| of("total_cache")),
+        // cgroup v1 has `shmem`, too, without the cgroups below.
+        shmem: of("total_shmem").or_else(|| of("shmem")),
+        kernel: of("kernel").or_else(|| file("memory.kmem.usage_in_bytes")),
+        swap: file("memory.swap.current").or_else(|| of("total_swap")),
     }
 }

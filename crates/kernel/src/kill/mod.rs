@@ -84,7 +84,7 @@ pub struct Termination {
     pub processes: usize,
     /// How the last process ended.
     pub method: Method,
-    /// What was inside of the pod before the first signal; `None` if it could not be read in time.
+    /// The contents of the pod before the first signal; `None` if it could not be read in time.
     pub contents: Option<Contents>,
     /// Processes that did not exit by the deadline, usually because they are in uninterruptible sleep.
     pub survivors: Vec<Survivor>,

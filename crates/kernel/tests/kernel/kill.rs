@@ -87,7 +87,7 @@ async fn what_held_the_memory_is_known_after_the_kill() {
         };
         group.script("pod/app", HOLDER);
         let contents = leave(&group, NO_GRACE).await.contents;
-        let Some(contents) = contents.filter(|contents| contents.unread == 0) else {
+        let Some(contents) = contents.filter(|contents| contents.unread == Some(0)) else {
             continue;
         };
         let held: Vec<u64> = contents

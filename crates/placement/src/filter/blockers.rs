@@ -1,4 +1,4 @@
-//! What keeps a pod from every node, by name: claims, their classes and volumes, devices and their holders, and wishes that no node meets.
+//! The objects that keep a pod from every node, by name: claims, their classes and volumes, devices and their holders, and wishes that no node meets.
 
 mod unmet;
 

@@ -34,7 +34,7 @@ struct ScalarResource {
     requested: i64,
     /// Whether devices serve it on nodes that have none of their own.
     by_devices: bool,
-    /// What counts on the entered node.
+    /// The amount that counts on the entered node.
     wanted: i64,
     allocatable: i64,
     taken: i64,

@@ -66,7 +66,7 @@ pub struct Counter {
     pub value: Quantity,
 }
 
-/// What a device consumes of a counter set.
+/// The amounts that a device consumes of a counter set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CounterConsumption {
@@ -136,9 +136,9 @@ pub struct Device {
     pub consumes_counters: Vec<CounterConsumption>,
     /// Whether several claims can each have a share of it.
     pub allow_multiple_allocations: bool,
-    /// Its node, where each device of a slice names its own.
+    /// Its node, if each device of the slice names a node.
     pub node_name: String,
-    /// Its nodes, where each device of a slice names its own.
+    /// Its nodes, if each device of the slice names nodes.
     pub node_selector: Option<NodeSelector>,
     /// Whether every node can use it, where each device of a slice says so.
     pub all_nodes: bool,
@@ -439,12 +439,12 @@ pub struct ResourceClaimState {
     /// The pods that may use them.
     #[serde(deserialize_with = "null_is_default")]
     pub reserved_for: Vec<Consumer>,
-    /// What drivers say about the devices.
+    /// The status of the devices, written by drivers.
     #[serde(deserialize_with = "null_is_default")]
     pub devices: Vec<AllocatedDeviceStatus>,
 }
 
-/// What a driver says about an allocated device.
+/// The status of an allocated device, written by its driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AllocatedDeviceStatus {

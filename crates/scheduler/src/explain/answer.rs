@@ -114,7 +114,7 @@ pub(super) struct Failure {
     pub(super) feasible_then: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
-    /// What would be written to claims before the next attempt.
+    /// The writes to claims before the next attempt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) writes: Vec<String>,
 }

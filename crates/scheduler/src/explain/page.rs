@@ -130,7 +130,7 @@ fn in_spite_of(failure: &Failure) -> String {
     format!(" against PodDisruptionBudget {}", budgets.join(", "))
 }
 
-/// What happens after the devices of a claim were given back.
+/// The next step after a claim is deallocated.
 fn outlook(failure: &Failure) -> String {
     let Some(claim) = &failure.deallocates else {
         return String::new();

@@ -130,14 +130,21 @@ impl Family {
             }
             writeln!(
                 text,
-                "\",resource={resource:?},scheduler={:?},unit={:?}}} {}",
-                spec.scheduler_name_or_default(),
+                "\",resource={resource:?},scheduler=\"{}\",unit={:?}}} {}",
+                escaped(spec.scheduler_name_or_default()),
                 unit(resource),
                 number(*amount),
             )?;
         }
         Ok(())
     }
+}
+
+/// The text of a label. A scheduler's name may be any text, and the format knows only these escapes.
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\")
+        .replace('"', r#"\""#)
+        .replace('\n', r"\n")
 }
 
 fn unit(resource: &str) -> &'static str {
@@ -262,6 +269,15 @@ mod tests {
             "# TYPE kube_pod_resource_request gauge",
         ];
         assert_eq!(types, expected);
+    }
+
+    #[test]
+    fn no_scheduler_name_breaks_the_page() {
+        let requests = json!({ "requests": { "cpu": "1" } });
+        let spec =
+            json!({ "containers": [{ "resources": requests }], "schedulerName": "a\"\\\n\u{1b}é" });
+        let text: String = Text::of(vec![pod("web", spec)]).collect();
+        assert!(text.contains("scheduler=\"a\\\"\\\\\\n\u{1b}é\""), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Questions of people who run kube-scheduler, asked with a dump: why does this pod wait, and what would help.
+//! Questions of operators of kube-scheduler about a dump: why does this pod wait, and which change would help?
 
 use crate::scheduler;
 use evictd_test_objects::{Object, node, pod};

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The allocation of a claim, as answers show it: devices in their order, and only what is set.
+/// The allocation of a claim, as answers show it: devices in their order, without unset fields.
 pub fn allocation(allocation: &Allocation) -> Map<String, Value> {
     let mut answer = Map::new();
     let devices = allocation.devices.results.iter().map(|device| {
@@ -114,7 +114,7 @@ pub(super) fn claim(claim: &ResourceClaim, special: Option<&SpecialRequests>) ->
 /// The annotation of a special claim.
 pub const SPECIAL: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// What a driver writes about the devices of a claim after one of its allocations.
+/// A status that a driver writes for the devices of a claim after one of its allocations.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct DriverStep {
@@ -126,7 +126,7 @@ pub struct DriverStep {
     pub(super) devices: Vec<AllocatedDeviceStatus>,
 }
 
-/// What a binding did before its pod was bound.
+/// The steps of a binding before its pod was bound.
 #[derive(Debug, Default)]
 pub(super) struct PreBound {
     pub(super) writes: Vec<String>,

@@ -28,7 +28,7 @@ pub struct SequenceFile {
     /// The start; any moment does unless an object names another one.
     #[serde(default)]
     now: Timestamp,
-    /// What drivers of devices write.
+    /// The statuses that drivers of devices write.
     #[serde(default, deserialize_with = "null_is_default")]
     driver: Vec<DriverStep>,
     /// How often a pod that failed is tried again at once. Without it pods wait in the queue.
@@ -104,7 +104,7 @@ pub struct Sequence {
     pub objects: Vec<Object>,
     /// The pods that are created then, one after the other.
     pub pending: Vec<Object>,
-    /// What drivers of devices write.
+    /// The statuses that drivers of devices write.
     pub driver: Vec<DriverStep>,
     /// How often a pod that failed is tried again at once.
     pub retries: Option<usize>,

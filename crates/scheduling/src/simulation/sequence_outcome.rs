@@ -20,7 +20,7 @@ pub struct SequenceOutcome {
     /// The claims on devices at the end.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub claims: BTreeMap<String, Value>,
-    /// What the status of pods says about the claims for their extended resources.
+    /// The status of pods about the claims for their extended resources.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extended_resource_claim_status: BTreeMap<String, Value>,
     /// The other pods that are not tried, with the reasons.

@@ -130,7 +130,7 @@ pub(super) fn bundles(
         };
         let order = one.whole.cmp(&other.whole).then(order);
         let order = order.then_with(|| other.gain.total_cmp(&one.gain));
-        // The UID of a group stands behind its name, which orders jobs alike.
+        // The UID of a group follows its name, which orders jobs in the same way.
         order.then_with(|| {
             snapshot.jobs[one.job]
                 .key

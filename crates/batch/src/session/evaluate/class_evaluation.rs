@@ -30,7 +30,7 @@ struct Scaled {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EvaluationKey {
     pub(super) class: ClassId,
-    /// What the answers of plugins depend on beside it.
+    /// Further keys on which the answers of plugins depend.
     pub(super) of_plugins: u32,
     /// Whether nodes without room refuse.
     pub(super) needs_room: bool,

@@ -63,7 +63,7 @@ pub(crate) struct Turn {
 pub(crate) struct Evaluator {
     node_plugins: NodePlugins,
     classes: Classes,
-    /// What the plugins' answers about nodes depend on beside the class, by number.
+    /// The keys beside the class on which the plugins' answers about nodes depend, by number.
     keys: HashMap<Vec<u64>, u32>,
     evaluations: Vec<ClassEvaluation>,
     pub(crate) reasons: Reasons,

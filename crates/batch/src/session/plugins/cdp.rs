@@ -1,6 +1,6 @@
 //! Plugin cdp: a pod that was bound a short time ago is not evicted (S6-221).
 
-use super::{Plugin, Tiers};
+use super::Plugin;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
 
@@ -19,22 +19,8 @@ fn unprotected(snapshot: &Snapshot, candidates: &[TaskId]) -> Vec<TaskId> {
 }
 
 impl Plugin for Cdp {
-    fn preemptable(
-        &self,
-        tiers: Tiers<'_>,
-        _: TaskId,
-        candidates: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        Some(unprotected(tiers.snapshot, candidates))
-    }
-
-    fn reclaimable(
-        &self,
-        tiers: Tiers<'_>,
-        _: TaskId,
-        candidates: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        Some(unprotected(tiers.snapshot, candidates))
+    fn unprotected(&self, snapshot: &Snapshot, candidates: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(unprotected(snapshot, candidates))
     }
 
     fn might_yield(&self, _: &Snapshot, _: JobId, _: JobId) -> Option<bool> {

@@ -1,6 +1,6 @@
 //! Plugin conformance: pods that are critical for the cluster are never evicted (S6-125).
 
-use super::{Plugin, Tiers};
+use super::Plugin;
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
@@ -16,22 +16,8 @@ fn without_critical(snapshot: &Snapshot, candidates: &[TaskId]) -> Vec<TaskId> {
 }
 
 impl Plugin for Conformance {
-    fn preemptable(
-        &self,
-        tiers: Tiers<'_>,
-        _: TaskId,
-        candidates: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        Some(without_critical(tiers.snapshot, candidates))
-    }
-
-    fn reclaimable(
-        &self,
-        tiers: Tiers<'_>,
-        _: TaskId,
-        candidates: &[TaskId],
-    ) -> Option<Vec<TaskId>> {
-        Some(without_critical(tiers.snapshot, candidates))
+    fn unprotected(&self, snapshot: &Snapshot, candidates: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(without_critical(snapshot, candidates))
     }
 
     fn gang_evictable(

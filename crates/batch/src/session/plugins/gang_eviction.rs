@@ -1,5 +1,6 @@
 //! Asks the plugins about the victims of whole gangs, and of shuffle.
 
+use super::tiers::common;
 use super::{Plugin, Plugins, Tiers};
 use crate::conf::{PluginName, Switch};
 use crate::session::eviction_kind::EvictionKind;
@@ -18,22 +19,9 @@ impl Tiers<'_> {
     ) -> Vec<TaskId> {
         let mut granted = Vec::new();
         for tier in self.plugins.each_tier() {
-            let mut victims: Vec<TaskId> = Vec::new();
-            for plugin in tier {
-                let Some(permitted) = plugin.gang_evictable(self.snapshot, kind, job, candidates)
-                else {
-                    continue;
-                };
-                if permitted.is_empty() {
-                    victims.clear();
-                    break;
-                }
-                if victims.is_empty() {
-                    victims = permitted;
-                } else {
-                    victims.retain(|victim| permitted.contains(victim));
-                }
-            }
+            let permitted =
+                tier.map(|plugin| plugin.gang_evictable(self.snapshot, kind, job, candidates));
+            let victims = common(permitted);
             if !victims.is_empty() {
                 granted = victims;
                 break;

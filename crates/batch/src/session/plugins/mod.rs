@@ -110,6 +110,11 @@ pub(crate) trait Plugin: Debug {
         Ordering::Equal
     }
 
+    /// The candidates that no task may preempt or reclaim are left out, whoever asks; `None` if the plugin protects no pods.
+    fn unprotected(&self, snapshot: &Snapshot, candidates: &[TaskId]) -> Option<Vec<TaskId>> {
+        None
+    }
+
     /// The candidates that a task may preempt within its queue.
     fn preemptable(
         &self,
@@ -117,7 +122,7 @@ pub(crate) trait Plugin: Debug {
         preemptor: TaskId,
         candidates: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        None
+        self.unprotected(tiers.snapshot, candidates)
     }
 
     /// The candidates that a task may reclaim from other queues.
@@ -127,7 +132,7 @@ pub(crate) trait Plugin: Debug {
         reclaimer: TaskId,
         candidates: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        None
+        self.unprotected(tiers.snapshot, candidates)
     }
 
     /// The candidates, in their order, that a gang may evict.
@@ -316,7 +321,7 @@ pub(crate) trait Plugin: Debug {
         None
     }
 
-    /// What its answers about nodes depend on, beside the class of the task.
+    /// A key, beside the class of the task, on which its answers about nodes depend.
     fn node_key(&self, snapshot: &Snapshot, task: TaskId) -> u64 {
         0
     }

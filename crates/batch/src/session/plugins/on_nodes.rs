@@ -65,7 +65,7 @@ impl Plugins {
         scorers.map(|entry| &*self.opened[entry.at].1)
     }
 
-    /// What the answers of these plugins depend on, beside the class of the task; empty without such plugins.
+    /// The keys, beside the class of the task, on which the answers of these plugins depend; empty without such plugins.
     pub(crate) fn node_keys(&self, snapshot: &Snapshot, task: TaskId) -> Vec<u64> {
         let entries = self.on_nodes.iter();
         entries

@@ -1,4 +1,4 @@
-//! Plugin resourcequota: a job is let in if the quotas of its namespace have room for its minResources (S6-220).
+//! Plugin resourcequota: a job is enqueued if the quotas of its namespace have room for its minResources (S6-220).
 
 use super::{Plugin, Reserved, Tiers, Vote};
 use crate::session::snapshot::ids::JobId;
@@ -8,12 +8,12 @@ use evictd_pod::Quantity;
 use evictd_pod::wire::ResourceList;
 use std::collections::BTreeMap;
 
-/// Amounts in thousandths, by name, so that names of quotas and of resources are alike.
+/// Amounts in billionths, by name, so that names of quotas and of resources are alike.
 type Sums = BTreeMap<Box<str>, i128>;
 
 #[derive(Debug, Default)]
 pub(super) struct ResourceQuotas {
-    /// By namespace the requests of the jobs that this session has let in.
+    /// By namespace the requests of the jobs that this session has enqueued.
     promised: BTreeMap<Box<str>, Sums>,
 }
 
@@ -21,7 +21,7 @@ fn nanos(list: &ResourceList, name: &str) -> i128 {
     list.get(name).map_or(0, Quantity::nano_value)
 }
 
-/// What a job asks for, with the names of quotas.
+/// The requests of a job, with the names of quotas.
 fn request_of(snapshot: &Snapshot, job: &Job) -> Option<Sums> {
     if let Some(list) = &job.min_list {
         let amounts = list.iter();

@@ -25,7 +25,7 @@ pub(crate) struct QueueShare {
     /// The amounts that its jobs hold beyond their minResources.
     pub(crate) elastic: Resource,
     pub(crate) guarantee: Resource,
-    /// Its capability, with what it inherits from the queues above. Empty without a tree of queues.
+    /// Its capability, with the limits of the queues above. Empty without a tree of queues.
     pub(crate) capability: Resource,
     /// The most it can have.
     pub(crate) real_capability: Resource,
@@ -51,7 +51,7 @@ pub(crate) struct Shares {
     pub(crate) queues: Vec<Option<QueueShare>>,
     /// By queue, the queues above it, the root first. Empty without a tree.
     pub(crate) ancestors: Vec<Vec<QueueId>>,
-    /// Whether the shares of inner queues follow what happens in the session.
+    /// Whether the shares of inner queues change during the session.
     pub(crate) inner_shares_follow: bool,
     /// Whether a refusal names the queue and the key that limits a job.
     pub(super) explains: bool,
@@ -304,7 +304,7 @@ impl Shares {
         Ok(Vote::Permit)
     }
 
-    /// The key that limits a resource of a queue: its capability, or what other queues are guaranteed.
+    /// The key that limits a resource of a queue: its capability, or the guarantees of other queues.
     fn limit_message(&self, snapshot: &Snapshot, queue: QueueId, dim: Dim) -> String {
         let name = snapshot.dims.name(dim);
         let amount = |amount: f64| format!("{name} {}", quantity(name, amount));

@@ -1,4 +1,4 @@
-//! Plugin sla: a job that has waited for its time is let in (S6-213).
+//! Plugin sla: a job that has waited for its time is enqueued (S6-213).
 
 use super::{Plugin, Reserved, Tiers, Vote};
 use crate::conf::Arguments;

@@ -3,10 +3,10 @@
 use super::{OnNode, Plugin, Tiers, Vote};
 use crate::conf::{Arguments, PluginName};
 use crate::session::objects::{PREEMPTABLE, ZONE, is_true};
-use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
+use crate::session::snapshot::{BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, Snapshot};
 use evictd_placement::{Cluster, MAX_SCORE, NodeId};
 use evictd_pod::duration;
 use hashbrown::HashMap;
@@ -15,8 +15,6 @@ use jiff::{SignedDuration, Timestamp};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-const MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
-const MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 /// The argument of a zone begins so.
 const ARGUMENT: &str = "tdm.revocable-zone.";
 
@@ -140,10 +138,10 @@ fn spare_tasks(snapshot: &Snapshot, job: JobId) -> usize {
     let all = i32::try_from(job.tasks.len()).unwrap_or(i32::MAX);
     let running = job.count(Status::Running);
     let mark = |key: &str| job.marks.get(key).filter(|text| !text.is_empty());
-    let spare = if let Some(text) = mark(MAX_UNAVAILABLE) {
+    let spare = if let Some(text) = mark(BUDGET_MAX_UNAVAILABLE) {
         let ended = job.count(Status::Succeeded) + job.count(Status::Failed);
         number_of(text, all) - (all - ended - running)
-    } else if let Some(text) = mark(MIN_AVAILABLE) {
+    } else if let Some(text) = mark(BUDGET_MIN_AVAILABLE) {
         running - number_of(text, all)
     } else {
         1

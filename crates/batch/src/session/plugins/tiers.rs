@@ -270,21 +270,9 @@ impl<'s> Tiers<'s> {
             Switch::Preemptable
         };
         for tier in self.plugins.at(switch) {
-            let mut victims: Vec<TaskId> = Vec::new();
-            for (_, plugin) in tier {
-                let Some(permitted) = self.permitted_by(plugin, kind, task, candidates) else {
-                    continue;
-                };
-                if permitted.is_empty() {
-                    victims.clear();
-                    break;
-                }
-                if victims.is_empty() {
-                    victims = permitted;
-                } else {
-                    victims.retain(|victim| permitted.contains(victim));
-                }
-            }
+            let permitted =
+                tier.map(|(_, plugin)| self.permitted_by(plugin, kind, task, candidates));
+            let victims = common(permitted);
             if !victims.is_empty() {
                 return victims;
             }
@@ -458,6 +446,23 @@ impl<'s> Tiers<'s> {
     pub(crate) fn compares_namespaces(self) -> bool {
         self.plugins.all().any(Plugin::compares_namespaces)
     }
+}
+
+/// The victims that all answers permit; none if one answer is empty. As in Volcano, an answer that has no victim in common
+/// with those before it is forgotten with them: the next one begins anew.
+pub(super) fn common(answers: impl Iterator<Item = Option<Vec<TaskId>>>) -> Vec<TaskId> {
+    let mut victims: Vec<TaskId> = Vec::new();
+    for permitted in answers.flatten() {
+        if permitted.is_empty() {
+            return Vec::new();
+        }
+        if victims.is_empty() {
+            victims = permitted;
+        } else {
+            victims.retain(|victim| permitted.contains(victim));
+        }
+    }
+    victims
 }
 
 /// By the index in their names if both have one, else by age (S6-097).

@@ -16,13 +16,17 @@ use hashbrown::HashMap;
 use jiff::Timestamp;
 use std::sync::Arc;
 
+/// The annotations of a group with its disruption budget.
+pub(crate) const BUDGET_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
+pub(crate) const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
+
 /// The annotations of groups that single plugins read.
 pub(crate) const GROUP_MARKS: [&str; 5] = [
     "sla-waiting-time",
     "volcano.sh/sla-waiting-time",
     "volcano.sh/preemptable",
-    "volcano.sh/jdb-min-available",
-    "volcano.sh/jdb-max-unavailable",
+    BUDGET_MIN_AVAILABLE,
+    BUDGET_MAX_UNAVAILABLE,
 ];
 
 /// A pod group with its tasks.

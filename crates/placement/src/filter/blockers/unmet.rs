@@ -86,7 +86,7 @@ fn node_affinity(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
     }
 }
 
-/// Amounts that are larger than all of what the largest node has.
+/// Amounts that are larger than the allocatable amount of every node.
 fn amounts(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
     let bytes = |amount: i64| Quantity::new(amount, Format::BinarySi);
     let count = |amount: i64| Quantity::new(amount, Format::DecimalSi);

@@ -103,7 +103,7 @@ impl Capacity {
         }
     }
 
-    /// Sets what the queues of a tree deserve and may have, from the root to the leaves (S6-156 to S6-158).
+    /// Sets the deserved shares and the limits of the queues of a tree, from the root to the leaves (S6-156 to S6-158).
     fn set_limits(&mut self, snapshot: &Snapshot, tree: &QueueTree) {
         let unlimited = unlimited(snapshot);
         let tops = tree.tops(snapshot);
@@ -216,7 +216,7 @@ impl Capacity {
     }
 
     /// Whether a queue may reclaim for a request: at least one resource stays within its deserved share, or within that
-    /// of a near ancestor (S6-151, S6-163). `with` adds the request to what a queue holds.
+    /// of a near ancestor (S6-151, S6-163). `with` adds the request to the allocation of a queue.
     fn deserves_some(
         &self,
         queue: QueueId,
@@ -394,7 +394,7 @@ fn unlimited(snapshot: &Snapshot) -> Resource {
     unlimited
 }
 
-/// Fills in what a capability does not limit: cpu and memory of zero, and resources that it does not name (S6-157).
+/// Fills in the resources that a capability does not limit: cpu and memory of zero, and resources that it does not name (S6-157).
 fn inherit(capability: &mut Resource, above: &Resource) {
     for (dim, amount) in above.iter() {
         let unset = match dim {

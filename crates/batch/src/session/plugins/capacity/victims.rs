@@ -1,4 +1,4 @@
-//! The pods that queues lose to a queue that reclaims what it deserves (S6-164 to S6-166).
+//! The pods that queues lose to a queue that reclaims its deserved share (S6-164 to S6-166).
 
 use super::{Capacity, asked, exceeds, is_rarer, names_dim, names_some};
 use crate::session::plugins::{Plugin, QueueShare, Shares};
