@@ -180,13 +180,17 @@ impl Daemon {
 
     /// Code and text of a page of the metrics server.
     pub(crate) fn page(&self, path: &str) -> (String, String) {
-        let log = self.log();
-        let address = log
-            .iter()
-            .find_map(|line| message(line).split_once("http://"))
-            .expect("it says where the metrics are")
-            .1
-            .to_owned();
+        // The log is written by another thread, after the first answers at times.
+        let mut address = None;
+        self.eventually("it says where the metrics are", |daemon| {
+            let log = daemon.log();
+            let mut addresses = log
+                .iter()
+                .filter_map(|line| Some(message(line).split_once("http://")?.1.to_owned()));
+            address = addresses.next();
+            address.is_some()
+        });
+        let address = address.unwrap();
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         exchange(stream, path).unwrap()
