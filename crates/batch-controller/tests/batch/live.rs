@@ -12,6 +12,8 @@ use std::io::Write;
 use std::process::Child;
 use tempfile::NamedTempFile;
 
+const LEASE: &str = "volcano-system/vc-controller-manager";
+
 /// A cluster with controllers.
 pub(crate) struct Live {
     pub(crate) api: ApiServer,
@@ -36,7 +38,6 @@ fn start(kubeconfig: &NamedTempFile, log: &NamedTempFile, arguments: &[String]) 
     command
         .args(["controllers", "--kubeconfig"])
         .arg(kubeconfig.path());
-    command.args(["--leader-elect-lease-duration", "1"]);
     command.args(arguments);
     for address in ["--listen-address", "--healthz-address"] {
         if !arguments.iter().any(|argument| argument == address) {
@@ -87,11 +88,15 @@ impl Live {
         }
     }
 
-    /// Sends SIGKILL and starts the program again.
+    /// Sends SIGKILL and starts the program again. The lease of the old process is over then: a short lease instead would
+    /// end the program whenever a busy machine keeps it waiting.
     pub(crate) fn kill(&mut self) {
         let id = i32::try_from(self.program.id()).unwrap();
         kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
         self.program.wait().unwrap();
+        // The process may have been killed before it took the lease.
+        let released = json!({"spec": {"holderIdentity": ""}});
+        let _ = self.admin.merge("leases", LEASE, released);
         self.program = start(&self.kubeconfig, &self.log, &self.arguments);
     }
 
@@ -137,8 +142,7 @@ impl Live {
 
     pub(crate) fn until_leader(&self) {
         wait_until("there is a leader", || {
-            let name = "volcano-system/vc-controller-manager";
-            let lease = self.admin.get("leases", name).unwrap_or_default();
+            let lease = self.admin.get("leases", LEASE).unwrap_or_default();
             let holder = lease["spec"]["holderIdentity"].as_str();
             holder.is_some_and(|holder| !holder.is_empty())
         });
