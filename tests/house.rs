@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours without the first part of its name, and those of ours it may import.
-const ARROWS: [(&str, &str); 35] = [
+const ARROWS: [(&str, &str); 36] = [
     ("pod", ""),
     ("signals", "pod"),
     ("usage", "pod signals"),
@@ -40,12 +40,13 @@ const ARROWS: [(&str, &str); 35] = [
         "scheduling",
         "pod devices manifests placement preemption what-if spelling",
     ),
+    ("hyper-nodes", "pod"),
     ("batch-objects", "pod"),
     ("batch-jobs", "pod batch-objects"),
     ("batch-admission", "pod batch-objects"),
     (
         "batch",
-        "pod placement scheduling what-if batch-objects batch-jobs spelling",
+        "pod placement scheduling what-if hyper-nodes batch-objects batch-jobs spelling",
     ),
     (
         "batch-trace",
@@ -53,7 +54,7 @@ const ARROWS: [(&str, &str); 35] = [
     ),
     (
         "batch-controller",
-        "pod manifests placement scheduling batch-objects batch-jobs batch-admission batch batch-trace daemon cluster-client document command",
+        "pod manifests placement scheduling hyper-nodes batch-objects batch-jobs batch-admission batch batch-trace daemon cluster-client document command",
     ),
     ("manifests", "pod"),
     ("document", "pod manifests spelling"),

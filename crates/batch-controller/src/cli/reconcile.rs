@@ -7,6 +7,7 @@ use evictd_batch_jobs::reconcile::{
 };
 use evictd_command::{Failure, Output, View, printable_line};
 use evictd_document::{Document, SMALL};
+use evictd_hyper_nodes::{HyperNodeCase, HyperNodeOutcome};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -37,7 +38,15 @@ A file with a kind holds one sync of an object that creates jobs:
   { "kind": "jobflow", "jobFlow": { a JobFlow }, "jobTemplates": [ ... ],
     "jobs": [ Jobs ] }
   { "kind": "jobtemplate", "namespace": "ml", "name": "train",
-    "jobTemplates": [ ... ], "jobs": [ Jobs ] }"#;
+    "jobTemplates": [ ... ], "jobs": [ Jobs ] }
+or one step for HyperNodes, the groups of near nodes:
+  { "kind": "hypernode-count", "name": "rack-1", "hyperNodes": [ ... ],
+    "nodes": [ Nodes ] }
+  { "kind": "hypernode-discover", "nodes": [ Nodes ], "hyperNodes": [ ... ],
+    "config": { "networkTopologyTypes": { "net": [ {"nodeLabel": "row"},
+      {"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"} ] } } }
+  { "kind": "hypernode-reconcile", "source": "label", "found": [ HyperNodes ],
+    "hyperNodes": [ ... ] }"#;
 
 /// Runs one step of a controller on a file: a request, the requests that a watch event causes, or one sync.
 #[derive(Debug, Args)]
@@ -74,6 +83,15 @@ impl Arguments {
             let field = (error.field.to_owned(), error.message);
             Failure::input(document.wrong_fields([field]))
         };
+        if shape.kind.as_deref().is_some_and(HyperNodeCase::has_kind) {
+            let case: HyperNodeCase = document.parse().map_err(Failure::input)?;
+            let outcome = case.answer(self.form == CompatArg::Volcano);
+            let outcome = outcome.map_err(|error| {
+                let field = ("kind".to_owned(), error.to_string());
+                Failure::input(document.wrong_fields([field]))
+            })?;
+            return self.output.print(&outcome, hyper_node_page);
+        }
         if shape.kind.is_some() {
             let case: WorkflowCase = document.parse().map_err(Failure::input)?;
             let outcome = case.answer(self.form.compat(), Timestamp::UNIX_EPOCH);
@@ -150,6 +168,37 @@ fn queue_page(outcome: &QueueOutcome, _: View) -> String {
             rows.extend(enqueued.iter().map(|request| ("then", request.to_string())));
             rows.extend(events.iter().map(|event| ("event", event.clone())));
             rows.extend(error.iter().map(|error| ("error", error.clone())));
+            rows_page(&rows)
+        }
+    }
+}
+
+fn hyper_node_page(outcome: &HyperNodeOutcome, _: View) -> String {
+    match outcome {
+        HyperNodeOutcome::Count { node_count: None } => "the count is right".to_owned(),
+        HyperNodeOutcome::Count {
+            node_count: Some(count),
+        } => rows_page(&[("nodeCount", count.to_string())]),
+        HyperNodeOutcome::Reconciled { writes, .. } => {
+            let rows = writes.iter().map(|write| ("write", write.clone()));
+            let rows: Vec<_> = rows.collect();
+            if rows.is_empty() {
+                return "nothing to write".to_owned();
+            }
+            rows_page(&rows)
+        }
+        HyperNodeOutcome::Discovered { found, ignored } => {
+            let text = |one: &Value| {
+                let members = one["members"].as_array().map_or(0, Vec::len);
+                let name = one["name"].as_str().unwrap_or_default();
+                format!("{name}, tier {}, members: {members}", one["tier"])
+            };
+            let rows = found.iter().map(|one| ("found", text(one)));
+            let ignored = ignored.iter().map(|why| ("left out", why.clone()));
+            let rows: Vec<_> = rows.chain(ignored).collect();
+            if rows.is_empty() {
+                return "nothing found".to_owned();
+            }
             rows_page(&rows)
         }
     }

@@ -1,5 +1,5 @@
 //! The definitions of Volcano's custom resources, with all fields, defaults and limits (S6-001 to S6-011), generated from the
-//! types in `evictd_batch_objects`. A cluster that has Volcano's definitions keeps them.
+//! types in `evictd_batch_objects` and `evictd_hyper_nodes`. A cluster that has Volcano's definitions keeps them.
 //!
 //! The specs of pod templates and claims are stored unchecked: the API server checks them when the controllers create pods and
 //! claims. evictd stores its additions to an object in annotations.
@@ -9,14 +9,16 @@ mod schema;
 use evictd_batch_objects::cron::CronJob;
 use evictd_batch_objects::flow::{JobFlow, JobTemplate};
 use evictd_batch_objects::{Command, Job, PodGroup, Queue};
+use evictd_hyper_nodes::HyperNode;
 use schema::of;
 use serde_json::{Value, json};
 
 /// The definitions, in the order of their names.
-pub fn all() -> [Value; 7] {
+pub fn all() -> [Value; 8] {
     [
         command(),
         cron_job(),
+        hyper_node(),
         job_flow(),
         job(),
         job_template(),
@@ -59,6 +61,25 @@ fn cron_job() -> Definition {
         ],
         status: true,
         schema: of::<CronJob>(),
+    }
+}
+
+fn hyper_node() -> Definition {
+    Definition {
+        group: "topology.volcano.sh",
+        version: "v1alpha1",
+        kind: "HyperNode",
+        plural: "hypernodes",
+        short_names: &["hn"],
+        namespaced: false,
+        columns: &[
+            ("Tier", "string", ".spec.tier", 0),
+            ("TierName", "string", ".spec.tierName", 0),
+            ("NodeCount", "integer", ".status.nodeCount", 0),
+            AGE,
+        ],
+        status: true,
+        schema: of::<HyperNode>(),
     }
 }
 

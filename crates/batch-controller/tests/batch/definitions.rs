@@ -77,6 +77,13 @@ fn s6_001_the_definitions_have_volcanos_names() {
                 status
             ],
             [
+                "hypernodes.topology.volcano.sh",
+                "v1alpha1",
+                "Cluster",
+                ["hn"],
+                status
+            ],
+            [
                 "jobflows.flow.volcano.sh",
                 "v1alpha1",
                 "Namespaced",
