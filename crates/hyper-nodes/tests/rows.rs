@@ -24,12 +24,12 @@ fn exact(name: &str) -> Value {
     json!({"exactMatch": {"name": name}})
 }
 
-fn nodes(names: &[&str]) -> Vec<Metadata> {
-    let named = names.iter().map(|name| {
+fn nodes(all: &[&str]) -> Vec<Metadata> {
+    let metadata = all.iter().map(|name| {
         let rack = &name[..1];
         serde_json::from_value(json!({"name": name, "labels": {"rack": rack}}))
     });
-    named.collect::<Result<_, _>>().unwrap()
+    metadata.collect::<Result<_, _>>().unwrap()
 }
 
 fn tree(hyper_nodes: &[HyperNode], nodes: &[Metadata], order: Order) -> Tree {
