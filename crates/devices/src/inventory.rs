@@ -324,6 +324,24 @@ impl Inventory {
         self.pools.get(&(driver.to_owned(), name.to_owned()))
     }
 
+    /// The pools whose devices are not allocated on any node, with the reason, sorted.
+    pub fn unusable_pools(&self) -> Vec<String> {
+        let pools = self.pools.iter().filter_map(|((driver, name), entry)| {
+            let problem = entry.problem()?;
+            Some(format!("pool {name} of driver {driver} {problem}"))
+        });
+        let mut pools: Vec<String> = pools.collect();
+        pools.sort_unstable();
+        pools
+    }
+
+    /// The names of the classes, sorted.
+    pub fn class_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.classes.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Pools that are incomplete or invalid on nodes that cannot use their devices.
     pub(crate) fn unready_elsewhere(&self) -> &BTreeMap<PoolKey, State> {
         &self.unready

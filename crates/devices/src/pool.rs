@@ -42,6 +42,35 @@ impl PoolEntry {
         self.slices.values().map(|slice| &**slice)
     }
 
+    /// Why none of its devices is allocated, whatever the node: slices are missing or superfluous, or names repeat. `None` if it is
+    /// complete, or has no slices.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let newest = self.slices().map(|slice| slice.spec.pool.generation);
+        let newest = newest.max()?;
+        let is_newest = |slice: &&Slice| slice.spec.pool.generation == newest;
+        let current = || self.slices().filter(is_newest);
+        let wanted = current().next()?.spec.pool.resource_slice_count;
+        let there = current().count();
+        if i64::try_from(there) != Ok(wanted) {
+            let older = match self.slices.len() - there {
+                0 => String::new(),
+                count => format!(" ({count} of older generations do not count)"),
+            };
+            return Some(format!(
+                "is incomplete: generation {newest} has {there} of {wanted} slices{older}"
+            ));
+        }
+        let mut names = HashSet::new();
+        let mut devices = current().flat_map(|slice| &slice.spec.devices);
+        if let Some(device) = devices.find(|device| !names.insert(&device.name)) {
+            let name = &device.name;
+            return Some(format!("is invalid: two of its devices are named {name}"));
+        }
+        let counters = self.counters(newest)?;
+        let problem = "is invalid: two of its counter sets have the same name, or a device consumes a counter that none has";
+        counters.is_invalid.then(|| problem.to_owned())
+    }
+
     /// The counters of a generation; `None` if its devices consume none and no slice defines one.
     fn counters(&self, generation: i64) -> Option<Arc<Counters>> {
         let lock = || self.counters.lock().unwrap_or_else(PoisonError::into_inner);

@@ -130,6 +130,7 @@ impl Admission {
         let runtime_class = &manifest.runtime_class_name;
         self.runtime_classes.apply(&mut admitted, runtime_class)?;
         self.limit_ranges.check(&admitted.pod)?;
+        identify(&mut admitted.pod.metadata);
         self.claims
             .generate(&mut admitted, &manifest.ephemeral_volumes);
         Ok(admitted)
@@ -166,7 +167,7 @@ impl Admitted {
     }
 }
 
-/// Gives a claim without a UID one. Allocations know claims by UID, so that two claims without one would count as the same.
+/// Gives an object without a UID one. Allocations know claims and their pods by UID, so that two without one would count as the same.
 fn identify(metadata: &mut wire::Metadata) {
     if metadata.uid.is_empty() {
         metadata.uid = metadata.full_name().into();

@@ -35,7 +35,7 @@ mod workload;
 
 pub use admission::{Admission, Admitted, Completed, Refusal};
 pub use manifest::PodManifest;
-pub use object::{Kind, KindVisitor, Object};
+pub use object::{Kind, KindVisitor, Object, group_of};
 pub use wire::{LimitRange, ResourceClaimTemplate, RuntimeClass};
 pub use workload::{
     Existing, Expansion, ExpansionError, SpreadOwner, expand, expand_one, is_workload,

@@ -215,7 +215,7 @@ impl Kind {
 }
 
 /// The group; `None` without a version. The group of `v1` is empty; the kinds of `extensions` are now in `apps`.
-pub(crate) fn group_of(api_version: &str) -> Option<&str> {
+pub fn group_of(api_version: &str) -> Option<&str> {
     let group = match api_version.split_once('/') {
         Some((group, _)) => group,
         None if api_version.is_empty() => return None,

@@ -47,6 +47,12 @@ impl Special {
         (!resources.is_empty()).then_some(Self { resources })
     }
 
+    /// The resources with their classes.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let resources = self.resources.iter();
+        resources.map(|(_, resource, class)| (resource.as_str(), class.as_str()))
+    }
+
     /// A bit for each resource that devices serve on the node, because it has none of its own.
     pub(crate) fn served_on(&self, cluster: &Cluster, node: &Node) -> u64 {
         let allocatable = cluster.scalars(node.allocatable.scalars);

@@ -7,6 +7,8 @@ use crate::resources::amount;
 use crate::selector::{NodeSelector, Selector};
 use crate::symbol::{Symbol, Symbols};
 use crate::table::Objects;
+use evictd_pod::Quantity;
+use evictd_pod::quantity::Format;
 use evictd_pod::resources::units;
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Metadata};
@@ -96,6 +98,31 @@ pub(crate) enum ClaimState {
     Lost,
 }
 
+impl PersistentClaim {
+    /// A new claim that asks for the same and has no volume yet; `None` if it restricts the volumes by their labels.
+    pub(crate) fn like(
+        &self,
+        symbols: &Symbols,
+        name: String,
+    ) -> Option<wire::PersistentVolumeClaim> {
+        if self.selector.is_some() {
+            return None;
+        }
+        let storage = Quantity::new(self.requested, Format::BinarySi);
+        let mut claim = wire::PersistentVolumeClaim::default();
+        claim.metadata.namespace = symbols.text(self.namespace).to_owned().into();
+        claim.metadata.name = name;
+        let spec = &mut claim.spec;
+        spec.storage_class_name = self.class.map(|class| symbols.text(class).to_owned());
+        spec.access_modes = self.access.names();
+        spec.resources.requests.insert("storage", storage);
+        if self.is_block {
+            "Block".clone_into(&mut spec.volume_mode);
+        }
+        Some(claim)
+    }
+}
+
 impl ClaimState {
     fn new(wire: &wire::PersistentVolumeClaim) -> Self {
         let completed = "pv.kubernetes.io/bind-completed";
@@ -170,6 +197,13 @@ impl Access {
         let known = Self::MODES.iter().enumerate();
         let given = known.filter(|(_, mode)| modes.iter().any(|given| given == *mode));
         Self(given.fold(0, |bits, (index, _)| bits | 1 << index))
+    }
+
+    /// The names of the modes.
+    fn names(self) -> Vec<String> {
+        let modes = Self::MODES.iter().enumerate();
+        let given = modes.filter(|(index, _)| self.0 & 1 << index != 0);
+        given.map(|(_, mode)| (*mode).to_owned()).collect()
     }
 
     /// Whether only one pod may use it (`ReadWriteOncePod`).

@@ -7,7 +7,7 @@ use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{
-    CustomPlugin, Filtered, Framework, GangPlacement, NotTried, PodGroups, Verdict,
+    CustomPlugin, Filtered, Framework, GangPlacement, NotTried, PodGroups, Verdict, replicas,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -100,6 +100,16 @@ impl Case {
     pub(crate) fn place_gang(&mut self) -> Option<GangPlacement> {
         self.groups
             .place(&mut self.cluster, &self.framework, &self.wire)
+    }
+
+    /// How many pods like this one fit beside each other, this one included.
+    pub(crate) fn replicas(&mut self) -> Option<usize> {
+        replicas(&mut self.cluster, &self.framework, &self.wire)
+    }
+
+    /// The objects that keep the pod from every node.
+    pub(crate) fn blockers(&self) -> Vec<String> {
+        self.framework.blockers(&self.cluster, &self.pod)
     }
 
     pub(crate) fn filter(&self) -> Filtered {

@@ -53,6 +53,7 @@ mod post_filter;
 mod pre_bind;
 mod queue;
 mod recorder;
+mod replicas;
 mod scheduler;
 mod scheduling_algorithm;
 mod scheduling_queue;
@@ -76,6 +77,7 @@ pub use queue::{
     MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, QueuedPod, Settings, USUAL_COST,
 };
 pub use recorder::Recorder;
+pub use replicas::{MOST_REPLICAS, replicas};
 pub use scheduler::{Attempt, Event, NotBound, Outcome, Rejected, Scheduler, Suggestions};
 pub use scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
 pub use scheduling_queue::{Failure, Nomination, SchedulingQueue};

@@ -1,5 +1,6 @@
 //! Assumptions about incomplete input, each reported once for all objects concerned.
 
+use evictd_pod::wire;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -47,6 +48,21 @@ impl Assumptions {
     ) {
         for (kind, count) in kinds {
             self.add(IGNORED_KINDS, || format!("{count} {kind}{of}"));
+        }
+    }
+
+    /// Notes the assumptions about a disruption budget.
+    pub(super) fn note_budget(&mut self, budget: &wire::PodDisruptionBudget) {
+        let name = || format!("PodDisruptionBudget {}", budget.metadata.full_name());
+        let spec = &budget.spec;
+        if spec.min_available.is_some() && spec.max_unavailable.is_some() {
+            let assumption = "of budgets with both spec.minAvailable and spec.maxUnavailable, which the API server refuses, \
+                              status.disruptionsAllowed is used as it is";
+            self.add(assumption, name);
+        }
+        if budget.status.disruptions_allowed.is_none() {
+            let assumption = "budgets without status.disruptionsAllowed allow no disruption";
+            self.add(assumption, name);
         }
     }
 

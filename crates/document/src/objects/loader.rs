@@ -2,6 +2,7 @@
 
 use super::assumptions::Assumptions;
 use super::items::{Found, Sink};
+use super::other_groups::OtherGroup;
 use super::scan::Scanner;
 use super::{LARGEST_YAML, ObjectsError, Source, Text, read_json};
 use crate::amounts::{Amount, Wrong, amounts_of};
@@ -17,7 +18,7 @@ use evictd_manifests::{
 use evictd_pod::wire;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
 
 /// Uses the objects that a [`Loader`] reads.
@@ -89,6 +90,10 @@ pub struct Loaded {
     pub assumptions: Assumptions,
     /// How many objects of other kinds there were, by kind.
     pub ignored: BTreeMap<String, usize>,
+    /// `namespace/name` of the known pods that later ones of the same name replace.
+    pub replaceable: HashSet<String>,
+    /// Those of them that were replaced.
+    pub replaced: BTreeSet<String>,
     /// Kind, namespace and name of every object.
     names: HashSet<(Kind, Box<str>)>,
 }
@@ -98,6 +103,14 @@ impl Loaded {
     pub fn forget(&mut self, object: &Object) {
         let name = object.metadata().full_name();
         self.names.remove(&(object.kind(), name.into()));
+    }
+
+    /// Replaces the known pod of that name. Returns whether that is allowed.
+    fn replace(&mut self, pod: &str) -> bool {
+        let is_known = self.replaceable.take(pod);
+        let is_replaced = is_known.is_some();
+        self.replaced.extend(is_known);
+        is_replaced
     }
 
     /// Whether an object of that kind and name was read.
@@ -365,7 +378,8 @@ impl<'r, R: Receiver> Loader<'r, R> {
             return None;
         }
         let name = || metadata.full_name().into_boxed_str();
-        if !self.as_kubelet && !self.loaded.names.insert((kind, name())) {
+        let is_taken = !self.as_kubelet && !self.loaded.names.insert((kind, name()));
+        if is_taken && !(kind == Kind::Pod && self.loaded.replace(&name())) {
             let assumption = "of objects with the same name only the first is used";
             self.loaded
                 .assumptions
@@ -432,9 +446,12 @@ impl<'r, R: Receiver> Loader<'r, R> {
             existing.learn(&object);
         }
         match &object {
-            Object::PodDisruptionBudget(budget) => note_budget(budget, assumptions),
+            Object::PodDisruptionBudget(budget) => assumptions.note_budget(budget),
             Object::Pod(manifest) => {
                 let pod = &manifest.pod;
+                if pod.spec.node_name.is_empty() {
+                    OtherGroup::note(pod, assumptions);
+                }
                 if !pod.spec.node_name.is_empty() && pod.status.phase.is_empty() {
                     let assumption = "pods without status.phase count as running";
                     assumptions.add(assumption, || object.to_string());
@@ -496,6 +513,7 @@ impl<R: Receiver> Sink for Loader<'_, R> {
                 mistakes.for_each(|mistake| self.refuse(mistake));
                 return;
             }
+            OtherGroup::note_object(&found, &mut self.loaded.assumptions);
             let name = Kind::title_of_other(found.kind, found.api_version);
             *self.loaded.ignored.entry(name).or_default() += 1;
             return;
@@ -536,20 +554,6 @@ impl<R: Receiver> Sink for Loader<'_, R> {
 
 fn workload_metadata(workload: &Value) -> wire::Metadata {
     serde_json::from_value(workload["metadata"].clone()).unwrap_or_default()
-}
-
-fn note_budget(budget: &wire::PodDisruptionBudget, assumptions: &mut Assumptions) {
-    let name = || format!("PodDisruptionBudget {}", budget.metadata.full_name());
-    let spec = &budget.spec;
-    if spec.min_available.is_some() && spec.max_unavailable.is_some() {
-        let assumption = "of budgets with both spec.minAvailable and spec.maxUnavailable, which the API server refuses, \
-                          status.disruptionsAllowed is used as it is";
-        assumptions.add(assumption, name);
-    }
-    if budget.status.disruptions_allowed.is_none() {
-        let assumption = "budgets without status.disruptionsAllowed allow no disruption";
-        assumptions.add(assumption, name);
-    }
 }
 
 /// Finds every mistake of an object that cannot be read.

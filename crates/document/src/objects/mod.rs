@@ -6,6 +6,7 @@
 mod assumptions;
 mod items;
 mod loader;
+mod other_groups;
 mod scan;
 #[cfg(test)]
 mod tests;

@@ -101,6 +101,7 @@ impl ClaimSources {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
             name: metadata.name.clone(),
+            uid: metadata.uid.to_string(),
             controller: true,
             ..OwnerReference::default()
         };

@@ -57,6 +57,20 @@ impl Cluster {
         self.stored(Storage::add_claim, wire)
     }
 
+    /// Adds a claim that asks for the same as a known one and has no volume yet. `None` if that is not known, or cannot be copied.
+    pub fn new_claim_like(
+        &mut self,
+        namespace: &str,
+        known: &str,
+        name: String,
+    ) -> Option<wire::Metadata> {
+        let key = (self.symbols.get(namespace)?, self.symbols.get(known)?);
+        let known = self.storage.claims.get(&key)?;
+        let claim = known.like(&self.symbols, name)?;
+        self.add_claim(&claim).ok()?;
+        Some(claim.metadata)
+    }
+
     /// Removes a claim. Returns whether it existed.
     pub fn remove_claim(&mut self, metadata: &wire::Metadata) -> bool {
         self.removed_from_namespace(|storage| &mut storage.claims, metadata)

@@ -4,6 +4,7 @@ mod unmet;
 
 use super::claims;
 use crate::cluster::Cluster;
+use crate::extended_resources::Special;
 use crate::pod::Pod;
 use crate::storage::{ClaimState, PersistentClaim, PersistentVolume};
 use crate::symbol::Symbol;
@@ -134,9 +135,21 @@ fn of_devices(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
             }
         }
     }
+    if let Some(special) = Special::of(cluster, pod) {
+        wants_devices = true;
+        for (resource, class) in special.classes() {
+            lines.push(format!(
+                "{resource} is served by devices of DeviceClass {class} where a node offers none itself"
+            ));
+        }
+    }
     if !wants_devices {
         return;
     }
+    let pools = known.unusable_pools().into_iter().take(NAMED);
+    lines.extend(pools.map(|pool| {
+        format!("{pool}; its devices are not allocated until its driver has published all of them")
+    }));
     let others = known.claims().filter(|other| {
         let is_own = |claim: &&ResourceClaim| claim.metadata.uid == other.metadata.uid;
         other.status.allocation.is_some() && !claims.iter().any(is_own)

@@ -68,7 +68,9 @@ fn is_full(cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
     let reserved = &claim.status.reserved_for;
     let coming = cluster.devices().shared(&claim.metadata.uid);
     coming.is_some_and(|(_, pods)| reserved.len() + pods >= MOST_CONSUMERS)
-        && reserved.iter().all(|consumer| consumer.uid != pod.uid())
+        && reserved
+            .iter()
+            .all(|consumer| !consumer.is_pod(pod.name(), pod.uid()))
 }
 
 /// The `DynamicResources` score of the claims that are allocated already.
@@ -323,7 +325,7 @@ fn reservations(cluster: &Cluster, pod: &Pod, allocations: Vec<Allocation>) -> V
         let devices = allocation.as_ref().or(claim.status.allocation.as_ref());
         let needs_binding = devices.is_some_and(needs_binding);
         let mut reserved = claim.status.reserved_for.iter();
-        let is_reserved = reserved.any(|consumer| consumer.uid == pod.uid());
+        let is_reserved = reserved.any(|consumer| consumer.is_pod(pod.name(), pod.uid()));
         if allocation.is_none() && is_reserved && !needs_binding {
             return None;
         }
@@ -375,7 +377,9 @@ pub fn unavailable_claim<'c>(
         });
         let reserved = &claim.status.reserved_for;
         (has_failed || elsewhere)
-            && reserved.iter().all(|consumer| consumer.uid == pod.uid())
+            && reserved
+                .iter()
+                .all(|consumer| consumer.is_pod(pod.name(), pod.uid()))
             && reserved.len() < 2
     })
 }

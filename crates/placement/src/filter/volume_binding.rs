@@ -270,7 +270,7 @@ impl Filter for VolumeBinding {
                 format!("volume {name} is being made on {node}")
             }
             None if claim.can_be_provisioned => format!("volume {name} cannot be made here"),
-            None => format!("no volume is left here for {name}, and nobody makes one"),
+            None => format!("no volume is left here for {name}, and no provisioner makes one"),
         })
     }
 }

@@ -501,6 +501,13 @@ pub struct Consumer {
     pub uid: String,
 }
 
+impl Consumer {
+    /// Whether it is this pod. Pods of manifests have no UID, so that their names decide.
+    pub fn is_pod(&self, name: &str, uid: &str) -> bool {
+        self.uid == uid && (!uid.is_empty() || self.name == name)
+    }
+}
+
 /// The devices of a claim.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

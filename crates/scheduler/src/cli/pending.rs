@@ -1,6 +1,6 @@
 //! `evictd-scheduler pending`: lists the pending pods of a running scheduler.
 
-use crate::explain::suggestions;
+use crate::explain::{blockers, suggestions};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, ApiError, CALL_TIMEOUT, Credentials};
@@ -59,6 +59,8 @@ struct Suggestions {
     feasible: usize,
     #[serde(rename = "remedies")]
     by_node: IndexMap<String, Vec<Vec<String>>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    blockers: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -152,7 +154,10 @@ fn one(pod: &str, pending: &Pending, view: View) -> String {
             );
             parts.push(view.paint(Colour::Good, &view.sentence(&head)));
         }
-        Some(help) => parts.extend(suggestions(&help.by_node, view)),
+        Some(help) => {
+            parts.extend(blockers(&help.blockers, view));
+            parts.extend(suggestions(&help.by_node, view));
+        }
         None => {}
     }
     if !pod.wakes.is_empty() {

@@ -1,6 +1,5 @@
 //! The result of an attempt as JSON.
 
-use super::replicas;
 use crate::attempt::{Case, Gang, Status};
 use evictd_placement::{NodeId, device_choices};
 use evictd_pod::resources::{CPU, MEMORY, quantity};
@@ -49,7 +48,8 @@ pub(crate) struct Answer {
     /// The next node by score and name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) runner_up: Option<String>,
-    /// How many pods like it fit beside each other, this one included, up to [`replicas::MOST`]. Absent for a pod with claims.
+    /// How many pods like it fit beside each other, this one included, up to [`evictd_scheduling::MOST_REPLICAS`]. Absent if a
+    /// claim of its cannot be copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replicas: Option<usize>,
     /// Why the scheduler does not try the pod. The other fields are empty then, except for a pod that waits for its claim: they are
@@ -160,7 +160,7 @@ impl Answer {
                 .map(|name| PluginName::parse(name).unwrap_or(PluginName::Other));
             answer.wakes = waking_events(rejectors.collect()).into_iter().collect();
             answer.obstacles = obstacles(case, &filtered);
-            answer.blockers = framework.blockers(cluster, pod);
+            answer.blockers = case.blockers();
             let mut failure = Failure::of(case, &filtered, failure);
             if gang.is_some() {
                 failure.preempts_with_gang();
@@ -185,7 +185,7 @@ impl Answer {
             .map(|plugin| (plugin.name.clone(), plugin.weight))
             .collect();
         answer.skipped_score_plugins = scores.skipped.into_iter().collect();
-        answer.replicas = replicas::count(case);
+        answer.replicas = case.replicas();
         if let Some(gang) = gang {
             answer.chosen = gang.placed.get(&answer.pod).cloned();
             answer.gang = Some(gang);

@@ -2,7 +2,6 @@
 
 mod answer;
 mod page;
-mod replicas;
 
 pub(crate) use answer::Answer;
-pub(crate) use page::{page, suggestions};
+pub(crate) use page::{blockers, page, replicas, suggestions};

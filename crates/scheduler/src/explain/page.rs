@@ -1,8 +1,8 @@
 //! The result of an attempt as a page: the chosen node, the scores, and the reasons against the other nodes.
 
 use super::answer::{Answer, Failure, Scored};
-use super::replicas::MOST;
 use evictd_command::{Colour, Column, Table, View};
+use evictd_scheduling::MOST_REPLICAS;
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
 
@@ -13,12 +13,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     let (colour, head) = headline(answer);
     let mut parts = vec![view.paint(colour, &view.sentence(&head))];
     let is_tried = answer.not_tried.is_none();
-    if let Some(count) = answer.replicas {
-        let up_to = if count == MOST { "At least " } else { "" };
-        let pods = if count == 1 { "pod" } else { "pods" };
-        let line = format!("{up_to}{count} {pods} like it fit now, this one included.");
-        parts.push(view.sentence(&line));
-    }
+    parts.extend(answer.replicas.map(|count| replicas(count, view)));
     if !answer.scores.is_empty() {
         parts.push(scores(answer, view));
     }
@@ -32,12 +27,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         let head = view.sentence("Obstacles on the nearest nodes:");
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    if !answer.blockers.is_empty() {
-        let lines = answer.blockers.iter();
-        let lines = lines.map(|line| view.hanging("  ", line));
-        let head = view.sentence("What is in the way:");
-        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
-    }
+    parts.extend(blockers(&answer.blockers, view));
     parts.extend(suggestions(&answer.suggestions, view));
     if !answer.wakes.is_empty() && is_tried {
         let events = answer.wakes.keys().copied().collect::<Vec<_>>().join(", ");
@@ -53,6 +43,28 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         parts.push(format!("{head}\n{}", lines.join("\n")));
     }
     parts.join("\n\n")
+}
+
+/// The objects that keep a pod from every node.
+pub(crate) fn blockers(lines: &[String], view: View) -> Option<String> {
+    let named = lines.iter().map(|line| view.hanging("  ", line));
+    let named: Vec<String> = named.collect();
+    let head = view.sentence("What is in the way:");
+    (!lines.is_empty()).then(|| format!("{head}\n{}", named.join("\n")))
+}
+
+/// How many pods like the one in question fit.
+pub(crate) fn replicas(count: usize, view: View) -> String {
+    let up_to = if count == MOST_REPLICAS {
+        "At least "
+    } else {
+        ""
+    };
+    let pods = if count == 1 { "pod" } else { "pods" };
+    let verb = if count == 1 { "fits" } else { "fit" };
+    view.sentence(&format!(
+        "{up_to}{count} {pods} like it {verb} now, this one included."
+    ))
 }
 
 /// The changes after which the pod would fit, by node.

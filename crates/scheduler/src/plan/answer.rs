@@ -45,6 +45,12 @@ pub(crate) struct Answer {
     pub(super) not_candidates: Vec<(String, NotCandidateNode)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explanation: Option<Explanation>,
+    /// How many pods like it fit beside each other, this one included. Absent if it does not fit, or a claim cannot be copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) replicas: Option<usize>,
+    /// The objects that keep the pod from every node, one line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) blockers: Vec<String>,
     /// Checks that were left out because the input lacks objects for them.
     pub(super) unchecked: Vec<String>,
     pub(crate) warnings: Vec<String>,
@@ -126,6 +132,8 @@ impl Answer {
             victims: Vec::new(),
             not_candidates: Vec::new(),
             explanation: None,
+            replicas: None,
+            blockers: Vec::new(),
             unchecked: Vec::new(),
             warnings: case.attempt.warnings(),
         }
@@ -143,6 +151,11 @@ impl Answer {
     /// The answer for a pod of a gang, which does not preempt alone (S4-039).
     pub(crate) fn of_gang(case: &Case, gang: Gang, load: f64) -> Self {
         let filtered = case.attempt.filter();
+        let blockers = if filtered.feasible.is_empty() {
+            case.attempt.blockers()
+        } else {
+            Vec::new()
+        };
         let mut answer = Self::without_plan(case, load);
         answer.fits_without_preemption = gang.placed.contains_key(&answer.preemptor.pod);
         if !answer.fits_without_preemption {
@@ -155,6 +168,7 @@ impl Answer {
         answer.filter_status = filter_status(case, &filtered);
         answer.message.clone_from(&gang.message);
         answer.unchecked = case.attempt.unchecked();
+        answer.blockers = blockers;
         answer.gang = Some(gang);
         answer
     }
@@ -169,6 +183,7 @@ impl Answer {
             filtered,
             plan,
             message,
+            replicas,
         } = found;
         let mut checks = Checks::new(&case.attempt.cluster, &case.attempt.pod);
         let fits = plan.fits();
@@ -195,6 +210,12 @@ impl Answer {
             message: message.clone().or_else(|| plan.message(&checks)),
             victims: victims(case, plan),
             not_candidates: not_candidates(case, plan, &mut checks),
+            replicas: *replicas,
+            blockers: if fits {
+                Vec::new()
+            } else {
+                case.attempt.blockers()
+            },
             explanation: explained.map(|id| Explanation::of(case, (filtered, plan), id)),
             unchecked: checks.unchecked(),
             ..Self::without_plan(case, load)

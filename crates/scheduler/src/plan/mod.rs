@@ -29,6 +29,8 @@ pub(crate) struct Found {
     plan: Plan,
     /// The message of the pod's condition.
     message: Option<String>,
+    /// How many pods like it fit beside each other, if it fits.
+    replicas: Option<usize>,
 }
 
 impl Case {
@@ -52,7 +54,7 @@ impl Case {
     }
 
     /// Filters the nodes as `explain` does, and plans a preemption if none is feasible.
-    pub(crate) fn plan(&self, extenders: &mut [&mut dyn Extender]) -> Result<Found, PlanError> {
+    pub(crate) fn plan(&mut self, extenders: &mut [&mut dyn Extender]) -> Result<Found, PlanError> {
         let attempt::Case {
             cluster,
             budgets,
@@ -67,6 +69,7 @@ impl Case {
                 filtered,
                 plan,
                 message: None,
+                replicas: self.attempt.replicas(),
             });
         }
         let input = PreemptionInput {
@@ -85,6 +88,7 @@ impl Case {
             filtered,
             plan,
             message: result.message.filter(|_| is_current),
+            replicas: None,
         })
     }
 }

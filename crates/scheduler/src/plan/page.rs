@@ -21,6 +21,9 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         let pods = answer.clear_nominations.join(", ");
         parts.push(view.hanging("Nominations to this node that are cleared: ", &pods));
     }
+    let replicas = answer.replicas;
+    parts.extend(replicas.map(|count| crate::explain::replicas(count, view)));
+    parts.extend(crate::explain::blockers(&answer.blockers, view));
     parts.extend(other_nodes(answer, view));
     if !answer.unchecked.is_empty() {
         let head = "The input lacks objects that the pod needs:";

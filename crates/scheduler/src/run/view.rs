@@ -47,6 +47,9 @@ pub(crate) struct Suggestions {
     /// For the nodes that need the fewest changes, lists of changes. Any of the lists is enough.
     #[serde(rename = "remedies")]
     pub(crate) by_node: IndexMap<String, Vec<Vec<String>>>,
+    /// The objects that keep it from every node, one line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) blockers: Vec<String>,
 }
 
 /// The pending pods, as JSON has them.

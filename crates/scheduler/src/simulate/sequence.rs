@@ -2,6 +2,7 @@
 
 use super::what_if::WhatIfOutcome;
 use evictd_command::{Colour, Column, Table, View};
+use evictd_scheduling::MOST_REPLICAS;
 use evictd_scheduling::simulation::{NodeUse, PreemptedPod, SequenceOutcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,6 +28,21 @@ pub(crate) fn page_of_what_if(answer: &WhatIfOutcome, view: View) -> String {
             [] => added,
             unused => format!("{added} No pod was scheduled onto {}.", unused.join(", ")),
         });
+    }
+    if !answer.blockers.is_empty() {
+        parts.push(blockers(&answer.blockers, view));
+    }
+    if !answer.more_fit.is_empty() {
+        let lines = answer.more_fit.iter().map(|(pod, count)| {
+            let up_to = if *count + 1 == MOST_REPLICAS {
+                "at least "
+            } else {
+                ""
+            };
+            view.hanging("  ", &format!("like {pod}: {up_to}{count}"))
+        });
+        let head = view.sentence("How many more pods fit then:");
+        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
     if !answer.cannot_move.is_empty() {
         parts.push(grouped("CANNOT MOVE", &answer.cannot_move, view));
@@ -117,6 +133,25 @@ fn reasons(outcome: &SequenceOutcome, view: View) -> String {
     let columns = [
         Column::figure("PODS", 2),
         Column::sentence("MESSAGE", 3),
+        Column::sentence("NAMES", 1),
+    ];
+    Table::new(columns, rows).shown(view)
+}
+
+/// The objects that keep pods from every node, with the pods.
+fn blockers(by_pod: &BTreeMap<String, Vec<String>>, view: View) -> String {
+    let mut pods: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (pod, lines) in by_pod {
+        for line in lines {
+            pods.entry(line).or_default().push(pod);
+        }
+    }
+    let rows = pods
+        .iter()
+        .map(|(line, pods)| vec![pods.len().to_string(), (*line).to_owned(), some(pods)]);
+    let columns = [
+        Column::figure("PODS", 2),
+        Column::sentence("WHAT IS IN THE WAY", 3),
         Column::sentence("NAMES", 1),
     ];
     Table::new(columns, rows).shown(view)

@@ -26,6 +26,8 @@ pub(crate) struct WhatIf {
     moved: BTreeSet<String>,
     /// The names of the added nodes.
     added: Vec<String>,
+    /// One of the added pods of each workload: it is counted how many more of them fit.
+    counted: Vec<String>,
     pub(crate) assumptions: Assumptions,
 }
 
@@ -35,6 +37,12 @@ pub(crate) struct WhatIf {
 pub(crate) struct WhatIfOutcome {
     #[serde(flatten)]
     pub(crate) outcome: SequenceOutcome,
+    /// The objects that keep unschedulable pods from every node.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) blockers: BTreeMap<String, Vec<String>>,
+    /// How many more pods like these fit beside all placed ones, one pod of each added workload.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) more_fit: BTreeMap<String, usize>,
     /// The added nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) added_nodes: Vec<String>,
@@ -90,6 +98,10 @@ impl WhatIf {
         let asked = without.iter().map(|node| ("--without", node));
         let asked = asked.chain(new_nodes.map(|new| ("--like", &new.like)));
         check_nodes(&cluster, asked, names)?;
+        // A pod of --pods may be in the cluster, too. The question is about the one of --pods.
+        let pods = cluster.iter();
+        let pods = pods.filter(|object| matches!(object, Object::Pod(_)));
+        known.replaceable = pods.map(|pod| pod.metadata().full_name()).collect();
         let added = new_nodes.map(|new| new.add_to(&mut cluster, &mut known));
         let mut drain = Drain {
             without,
@@ -105,13 +117,24 @@ impl WhatIf {
         for source in manifests {
             loader.read(source).map_err(ObjectsError::from)?;
         }
-        let known = loader.finish()?;
+        let mut known = loader.finish()?;
         let Drain {
             mut objects,
             mut pending,
             cannot_move,
             ..
         } = drain;
+        let is_replaced = |object: &Object| {
+            matches!(object, Object::Pod(_))
+                && known.replaced.contains(&object.metadata().full_name())
+        };
+        objects.retain(|object| !is_replaced(object));
+        pending.retain(|object| !is_replaced(object));
+        for name in std::mem::take(&mut known.replaced) {
+            let assumption = "the pod of --pods is also in the input, where it is ignored";
+            known.assumptions.add(assumption, || name);
+        }
+        let counted = counted(&created);
         let moved = pending
             .iter()
             .map(|pod| pod.metadata().full_name())
@@ -130,6 +153,7 @@ impl WhatIf {
             cannot_move,
             moved,
             added: added.unwrap_or_default(),
+            counted,
             assumptions,
         })
     }
@@ -174,6 +198,8 @@ impl WhatIf {
             cannot_move.insert(pod.clone(), fits_nowhere);
         }
         WhatIfOutcome {
+            blockers: outcome.blockers.clone(),
+            more_fit: outcome.more_fit.clone(),
             outcome,
             added_nodes: self.added.clone(),
             cannot_move,
@@ -189,8 +215,34 @@ impl WhatIf {
             pending: self.pending.clone(),
             driver: Vec::new(),
             retries: None,
+            counted: self.counted.clone(),
         }
     }
+}
+
+/// The most workloads of which further pods are counted.
+const MOST_COUNTED: usize = 16;
+
+/// The last pod of each workload, and each pod without one. Pods of daemon sets are one for each node.
+fn counted(created: &[Object]) -> Vec<String> {
+    let mut last = BTreeMap::new();
+    for object in created {
+        let Object::Pod(manifest) = object else {
+            continue;
+        };
+        let metadata = &manifest.pod.metadata;
+        let mut owners = metadata.owner_references.iter();
+        let owner = owners.find(|owner| owner.controller);
+        if owner.is_some_and(|owner| owner.kind == "DaemonSet") {
+            continue;
+        }
+        let namespace = metadata.namespace_or_default().to_owned();
+        let workload = owner.map_or((String::new(), metadata.name.clone()), |owner| {
+            (owner.kind.clone(), owner.name.clone())
+        });
+        last.insert((namespace, workload), metadata.full_name());
+    }
+    last.into_values().take(MOST_COUNTED).collect()
 }
 
 /// Checks that the nodes of these flags exist.

@@ -31,6 +31,7 @@ mod one_model;
 mod oracle;
 mod preemptor;
 mod questions;
+mod replicas;
 mod schedule_oracle;
 mod server;
 mod shown;

@@ -8,6 +8,7 @@ use crate::cycle::Filtered;
 use crate::extenders::ExtenderResponse;
 use crate::post_filter::PreemptionInput;
 use crate::queue::{Pool, USUAL_COST};
+use crate::replicas::more_replicas;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use crate::suggestions::{NodeSuggestions, suggestions};
 use evictd_placement::{DEVICES_GO_ON, INTERRUPTED, NodeId, Pod};
@@ -30,6 +31,8 @@ pub struct Suggestions {
     pub feasible: usize,
     /// The nodes that need the fewest changes; empty if the pod fits.
     pub nodes: Vec<NodeSuggestions>,
+    /// The objects that keep it from every node, one line each; empty if the pod fits.
+    pub blockers: Vec<String>,
 }
 
 const POOLS: [Pool; 5] = [
@@ -410,13 +413,43 @@ impl Scheduler {
         let cluster = self.state.cluster_mut();
         let pod = cluster.pod(wire.clone()).ok()?;
         let filtered = framework.filter(cluster, &pod);
-        cluster.release(pod);
         let feasible = filtered.feasible.len();
+        let blockers = if feasible == 0 {
+            framework.blockers(cluster, &pod)
+        } else {
+            Vec::new()
+        };
+        cluster.release(pod);
         let nodes = if feasible == 0 {
             suggestions(cluster, framework, wire, &filtered, most)
         } else {
             Vec::new()
         };
-        (!self.is_interrupted()).then_some(Suggestions { feasible, nodes })
+        (!self.is_interrupted()).then_some(Suggestions {
+            feasible,
+            nodes,
+            blockers,
+        })
+    }
+
+    /// The objects that keep a pod from every node.
+    pub(crate) fn blockers(&mut self, wire: &wire::Pod) -> Vec<String> {
+        let Some(profile) = self.binding.profile_of(wire) else {
+            return Vec::new();
+        };
+        let framework = &self.binding.profiles[profile];
+        let cluster = self.state.cluster_mut();
+        let Ok(pod) = cluster.pod(wire.clone()) else {
+            return Vec::new();
+        };
+        let blockers = framework.blockers(cluster, &pod);
+        cluster.release(pod);
+        blockers
+    }
+
+    /// How many more pods like this placed one fit; `None` if one of its claims cannot be copied.
+    pub(crate) fn more_replicas(&mut self, wire: &wire::Pod) -> Option<usize> {
+        let framework = &self.binding.profiles[self.binding.profile_of(wire)?];
+        more_replicas(self.state.cluster_mut(), framework, wire)
     }
 }

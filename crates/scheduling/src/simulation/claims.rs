@@ -235,7 +235,7 @@ impl Claims {
         if !status
             .reserved_for
             .iter()
-            .any(|consumer| consumer.uid == uid)
+            .any(|consumer| consumer.is_pod(&pod.metadata.name, uid))
         {
             status.reserved_for.push(Consumer {
                 api_group: String::new(),
@@ -322,7 +322,7 @@ impl Claims {
             claim
                 .status
                 .reserved_for
-                .retain(|consumer| consumer.uid != uid);
+                .retain(|consumer| !consumer.is_pod(&pod.metadata.name, uid));
             done.writes
                 .push(format!("update resourceclaims/status {name}"));
             self.put(Some(old), claim, done);

@@ -7,6 +7,7 @@ mod outcome;
 mod rebalance;
 mod sequence;
 mod sequence_outcome;
+mod volumes;
 
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::framework::waits_for_claims;

@@ -1,20 +1,21 @@
 //! Schedules pods one after the other onto a cluster. A placed pod is bound at once, and the victims of a preemption are deleted
 //! at once.
 
+mod notes;
+
 use super::claims::{Claims, DriverStep, claim};
 use super::created::created;
-use super::sequence_outcome::{AttemptOutcome, NodeUse, PreemptedPod, SequenceOutcome};
+use super::sequence_outcome::{AttemptOutcome, NodeUse, SequenceOutcome};
+use super::volumes::Volumes;
 use crate::change::{Change, Delta};
 use crate::config::{Configuration, InvalidField, KubeSchedulerConfiguration};
 use crate::framework::Framework;
-use crate::not_tried::NotTried;
 use crate::queue::{Pool, Settings};
 use crate::scheduler::{Attempt, Event, Outcome as Ended, Scheduler};
 use evictd_manifests::{Admission, Kind, Object};
-use evictd_placement::{DeviceChoice, Pod};
+use evictd_placement::DeviceChoice;
 use evictd_pod::resource_claims::claims_of;
 use evictd_pod::wire::{self, null_is_default};
-use evictd_preemption::{Compat, breaking, budgets_of};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -89,6 +90,7 @@ impl SequenceFile {
             pending,
             driver: self.driver,
             retries: self.retries,
+            counted: Vec::new(),
         })
     }
 }
@@ -108,6 +110,8 @@ pub struct Sequence {
     pub driver: Vec<DriverStep>,
     /// How often a pod that failed is tried again at once.
     pub retries: Option<usize>,
+    /// `namespace/name` of the pods of which more could be wanted: it is counted how many more like them fit.
+    pub counted: Vec<String>,
 }
 
 /// The interval between two added pods.
@@ -163,6 +167,7 @@ pub fn run_sequence(
                 .unwrap_or_default(),
             ..Claims::default()
         },
+        volumes: Volumes::default(),
         has_devices: sequence.objects.iter().any(|object| {
             matches!(
                 object,
@@ -170,6 +175,7 @@ pub fn run_sequence(
             )
         }),
         is_direct: sequence.retries.is_some() || !sequence.driver.is_empty(),
+        counted: sequence.counted.clone(),
         outcome: SequenceOutcome {
             extenders: config
                 .extenders
@@ -217,10 +223,13 @@ struct Run {
     pods: BTreeMap<String, Arc<wire::Pod>>,
     /// The existing claims of devices.
     claims: Claims,
+    /// The existing claims of volumes, and the volumes.
+    volumes: Volumes,
     /// Whether pods are tried at once, without waiting in the queue.
     is_direct: bool,
     /// Whether there are devices. Then attempts show claims instead of scores and plugins.
     has_devices: bool,
+    counted: Vec<String>,
     outcome: SequenceOutcome,
 }
 
@@ -245,6 +254,7 @@ impl Run {
             let name = claim.metadata.full_name();
             self.claims.all.insert(name, Arc::clone(claim));
         }
+        self.volumes.observe(event);
         self.scheduler.on(self.now, event);
         self.outcome
             .warnings
@@ -311,6 +321,8 @@ impl Run {
         let pods = keys.iter().filter_map(|key| queue.pod(key));
         self.outcome.gated = pods.map(|pod| (name(pod), queue.gate(pod))).collect();
         self.note_not_tried();
+        self.note_blockers();
+        self.count_more();
         let cluster = self.scheduler.cluster();
         let nodes = cluster
             .node_ids()
@@ -358,6 +370,9 @@ impl Run {
                 if !self.pre_bind(pod, &node, &pre_bind.devices, &mut outcome) {
                     self.outcome.attempts.push(outcome);
                     return;
+                }
+                for event in self.volumes.bind(&attempt.pod, &node, &pre_bind.volumes) {
+                    self.report(&event);
                 }
                 // The answer of the API server comes before the watch event, as in the common case.
                 self.scheduler.bound(self.now, &attempt.key);
@@ -500,56 +515,6 @@ impl Run {
             old: Some(old),
             new,
         })));
-    }
-
-    /// Notes the pods without a node that the scheduler has left alone.
-    fn note_not_tried(&mut self) {
-        let outcome = &self.outcome;
-        let is_left = |name: &String, pod: &wire::Pod| {
-            pod.spec.node_name.is_empty()
-                && ![&outcome.placed, &outcome.unschedulable, &outcome.gated]
-                    .iter()
-                    .any(|known| known.contains_key(name))
-        };
-        let left = self.pods.iter().filter(|(name, pod)| is_left(name, pod));
-        let reasons = left.filter_map(|(name, pod)| {
-            let profiles = self.profiles.iter().map(String::as_str);
-            let reason = NotTried::of_profiles(pod, profiles).or_else(|| NotTried::of(pod))?;
-            Some((name.clone(), reason.to_string()))
-        });
-        self.outcome.not_tried = reasons.collect();
-    }
-
-    /// Notes which pods give way to another one, and at the cost of which budgets.
-    fn note_preempted(&mut self, preemptor: &str, victims: &[String]) {
-        let cluster = self.scheduler.cluster();
-        let victim = |named: &String| -> Option<(String, &Pod)> {
-            let node = &self.pods.get(named)?.spec.node_name;
-            let mut pods = cluster.node(cluster.find_node(node)?).pods.iter();
-            let pod = pods.find(|pod| cluster.full_name(pod) == *named)?;
-            Some((node.clone(), pod))
-        };
-        let pods: Vec<(String, &Pod)> = victims.iter().filter_map(victim).collect();
-        let budgets = self.scheduler.budgets();
-        let violations = breaking(cluster, budgets, pods.iter().map(|(_, pod)| *pod));
-        let noted = pods.iter().zip(violations).map(|((node, pod), violates)| {
-            // A pod that ends already is not evicted again.
-            let budgets = if pod.terminating {
-                Vec::new()
-            } else {
-                budgets_of(cluster, budgets, pod, Compat::V1_36)
-            };
-            PreemptedPod {
-                pod: cluster.full_name(pod),
-                node: node.clone(),
-                preemptor: preemptor.to_owned(),
-                budgets: budgets.into_iter().map(str::to_owned).collect(),
-                violates: violates && !pod.terminating,
-                terminates: pod.terminating,
-            }
-        });
-        let noted: Vec<_> = noted.collect();
-        self.outcome.preempted.extend(noted);
     }
 
     /// Writes a nomination into the status of a pod.

@@ -29,6 +29,12 @@ pub struct SequenceOutcome {
     /// The pods that were preempted, in order.
     #[serde(skip)]
     pub preempted: Vec<PreemptedPod>,
+    /// The objects that keep an unschedulable pod from every node, one line each. The answer shows them where a dump was read.
+    #[serde(skip)]
+    pub blockers: BTreeMap<String, Vec<String>>,
+    /// How many more pods like these fit at the end.
+    #[serde(skip)]
+    pub more_fit: BTreeMap<String, usize>,
     /// Errors of objects that were left out.
     #[serde(skip)]
     pub warnings: Vec<String>,

@@ -2,6 +2,8 @@
 
 use super::NAMED;
 use crate::cluster::Cluster;
+use crate::extended_requests::is_extended;
+use crate::extended_resources::is_served;
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
@@ -100,7 +102,8 @@ fn amounts(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
         }
         let wanted = shown(wanted);
         lines.push(if largest <= 0 {
-            format!("no node offers {name}, of which the pod asks for {wanted}")
+            let hint = hint_to_classes(cluster, name);
+            format!("no node offers {name}, of which the pod asks for {wanted}{hint}")
         } else {
             format!(
                 "no node is large enough: the pod asks for {wanted} of {name}, and the largest node has {}",
@@ -129,6 +132,10 @@ fn amounts(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
         &bytes,
     );
     for (name, amount) in cluster.scalars(wanted.scalars) {
+        // Devices may serve it where no node offers it.
+        if is_served(cluster, *name) {
+            continue;
+        }
         let there = |node: &Node| {
             let mut list = cluster.scalars(node.allocatable.scalars).iter();
             list.find(|(known, _)| known == name)
@@ -136,6 +143,19 @@ fn amounts(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
         };
         check(cluster.symbols().text(*name), *amount, &there, &count);
     }
+}
+
+/// The classes of devices that could serve a resource which no class names.
+fn hint_to_classes(cluster: &Cluster, resource: &str) -> String {
+    let classes = cluster.devices().class_names();
+    if classes.is_empty() || !is_extended(resource) {
+        return String::new();
+    }
+    let more = if classes.len() > NAMED { ", .." } else { "" };
+    let named = classes[..classes.len().min(NAMED)].join(", ");
+    format!(
+        ", and no DeviceClass serves it by its spec.extendedResourceName; there is DeviceClass {named}{more}"
+    )
 }
 
 /// That no running pod is one which a required affinity term asks for, though there may be some in other namespaces.

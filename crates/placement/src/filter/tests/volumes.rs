@@ -238,8 +238,8 @@ fn s5_093_a_delayed_claim_needs_a_volume_or_a_provisioner() {
         [&message, "fits"]
     );
 
-    let nobody = "no volume is left here for default/data, and nobody makes one";
-    assert_eq!(obstacles(&base, &web), [nobody; 2]);
+    let none = "no volume is left here for default/data, and no provisioner makes one";
+    assert_eq!(obstacles(&base, &web), [none; 2]);
 
     // Two claims need two volumes.
     let two = with(

@@ -41,5 +41,6 @@ fn suggestions(scheduler: &mut Scheduler, namespace: &str, name: &str) -> Option
     Some(Suggestions {
         feasible: found.feasible,
         by_node: by_node.collect(),
+        blockers: found.blockers,
     })
 }
