@@ -167,6 +167,7 @@ families! {
     s6_219_sessions_with_pdb: "pdb", 12;
     s6_220_sessions_with_resourcequota: "resourcequota", 11;
     s6_221_sessions_with_cdp: "cdp", 9;
+    s6_217_sessions_with_task_topology: "task-topology", 13;
 }
 
 /// How many pods our form evicts in a recorded case with a change, and how many were recorded.

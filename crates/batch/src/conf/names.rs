@@ -89,10 +89,12 @@ pub enum PluginName {
     Cdp,
     /// Nodes of revocable zones, by the time of the day.
     Tdm,
+    /// Tasks that work together get one node.
+    TaskTopology,
 }
 
 impl PluginName {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Gang,
         Self::Priority,
         Self::Conformance,
@@ -110,6 +112,7 @@ impl PluginName {
         Self::Sla,
         Self::Cdp,
         Self::Tdm,
+        Self::TaskTopology,
     ];
 
     /// Its name.
@@ -132,6 +135,7 @@ impl PluginName {
             Self::Sla => "sla",
             Self::Cdp => "cdp",
             Self::Tdm => "tdm",
+            Self::TaskTopology => "task-topology",
         }
     }
 
@@ -141,7 +145,7 @@ impl PluginName {
 }
 
 /// Plugins of Volcano that stay out, each with the reason and the way to do without.
-pub(crate) const REFUSED: [(&str, &str); 8] = [
+pub(crate) const REFUSED: [(&str, &str); 7] = [
     (
         "deviceshare",
         "parts of devices are allocated by Kubernetes' dynamic resource allocation (DRA): give the pods resourceClaims, which plugin predicates allocates",
@@ -154,7 +158,6 @@ pub(crate) const REFUSED: [(&str, &str); 8] = [
     ("numa-aware", NOT_YET),
     ("numaaware", NOT_YET),
     ("rescheduling", NOT_YET),
-    ("task-topology", NOT_YET),
     ("usage", NOT_YET),
 ];
 

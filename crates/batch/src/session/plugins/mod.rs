@@ -20,6 +20,7 @@ mod resource_quota;
 mod resource_strategy_fit;
 mod shares;
 mod sla;
+mod task_topology;
 mod tdm;
 mod tiers;
 
@@ -381,6 +382,9 @@ fn build(
             let plugin = resource_strategy_fit::ResourceStrategyFit::open(snapshot, arguments);
             Box::new(plugin)
         }
+        PluginName::TaskTopology => Box::new(task_topology::TaskTopology::open(
+            snapshot, arguments, compat,
+        )),
         PluginName::Predicates | PluginName::NodeOrder | PluginName::Binpack => return None,
     })
 }

@@ -27,7 +27,10 @@ pub(super) struct NodeEntry {
 const fn judges_nodes(name: PluginName) -> bool {
     matches!(
         name,
-        PluginName::NodeGroup | PluginName::ResourceStrategyFit | PluginName::Tdm
+        PluginName::NodeGroup
+            | PluginName::ResourceStrategyFit
+            | PluginName::TaskTopology
+            | PluginName::Tdm
     )
 }
 

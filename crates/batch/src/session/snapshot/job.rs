@@ -20,13 +20,21 @@ use std::sync::Arc;
 pub(crate) const BUDGET_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
 pub(crate) const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 
+/// The annotations of a group that say which of its tasks belong together, and which come first.
+pub(crate) const TOPOLOGY_AFFINITY: &str = "volcano.sh/task-topology-affinity";
+pub(crate) const TOPOLOGY_ANTI_AFFINITY: &str = "volcano.sh/task-topology-anti-affinity";
+pub(crate) const TOPOLOGY_TASK_ORDER: &str = "volcano.sh/task-topology-task-order";
+
 /// The annotations of groups that single plugins read.
-pub(crate) const GROUP_MARKS: [&str; 5] = [
+pub(crate) const GROUP_MARKS: [&str; 8] = [
     "sla-waiting-time",
     "volcano.sh/sla-waiting-time",
     "volcano.sh/preemptable",
     BUDGET_MIN_AVAILABLE,
     BUDGET_MAX_UNAVAILABLE,
+    TOPOLOGY_AFFINITY,
+    TOPOLOGY_ANTI_AFFINITY,
+    TOPOLOGY_TASK_ORDER,
 ];
 
 /// A pod group with its tasks.

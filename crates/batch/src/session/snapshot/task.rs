@@ -4,6 +4,7 @@ use super::roles::Role;
 use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::resource::Resource;
+use evictd_batch_objects::TASK_SPEC;
 use evictd_placement::NodeId;
 use evictd_placement::Pod;
 use evictd_pod::duration;
@@ -146,6 +147,8 @@ pub(crate) struct Further {
     marks: TextMap,
     /// It is not evicted before this time.
     protected_until: Option<Timestamp>,
+    /// The node where it ended, if it has a role.
+    ended_on: Box<str>,
 }
 
 /// The protection of a running pod from eviction after its binding, as a duration.
@@ -177,6 +180,10 @@ impl Further {
             && let Some((cooldown, bound)) = cooldown.zip(bound)
         {
             further.protected_until = bound.checked_add(cooldown).ok();
+        }
+        let has_role = metadata.annotations.get(TASK_SPEC).is_some();
+        if has_role && matches!(pod.status.phase, PodPhase::Succeeded | PodPhase::Failed) {
+            further.ended_on = pod.spec.node_name.as_str().into();
         }
         (further != Self::default()).then(|| Box::new(further))
     }
@@ -259,6 +266,14 @@ impl Task {
     /// An annotation of [`MARKS`].
     pub(crate) fn mark(&self, key: &str) -> Option<&str> {
         self.further.as_ref()?.marks.get(key)
+    }
+
+    /// The node that its pod names, also after its end if it has a role.
+    pub(crate) fn named_node(&self) -> &str {
+        match &self.further {
+            Some(further) if !further.ended_on.is_empty() => &further.ended_on,
+            _ => &self.node_name,
+        }
     }
 
     /// Its pod is not evicted before this time.
