@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours without the first part of its name, and those of ours it may import.
-const ARROWS: [(&str, &str); 36] = [
+const ARROWS: [(&str, &str); 38] = [
     ("pod", ""),
     ("signals", "pod"),
     ("usage", "pod signals"),
@@ -42,19 +42,21 @@ const ARROWS: [(&str, &str); 36] = [
     ),
     ("hyper-nodes", "pod"),
     ("batch-objects", "pod"),
-    ("batch-jobs", "pod batch-objects"),
-    ("batch-admission", "pod batch-objects"),
+    ("reconcile", ""),
+    ("batch-jobs", "pod batch-objects reconcile"),
+    ("batch-workflows", "pod batch-objects reconcile"),
+    ("batch-admission", "pod batch-objects batch-workflows"),
     (
         "batch",
-        "pod placement scheduling what-if hyper-nodes batch-objects batch-jobs spelling",
+        "pod placement scheduling what-if hyper-nodes batch-objects batch-jobs reconcile spelling",
     ),
     (
         "batch-trace",
-        "pod placement batch-objects batch-admission batch picture spelling",
+        "pod placement batch-objects batch-admission batch picture reconcile spelling",
     ),
     (
         "batch-controller",
-        "pod manifests placement scheduling hyper-nodes batch-objects batch-jobs batch-admission batch batch-trace daemon cluster-client document command",
+        "pod manifests placement scheduling hyper-nodes batch-objects batch-jobs batch-workflows batch-admission batch batch-trace reconcile daemon cluster-client document command",
     ),
     ("manifests", "pod"),
     ("document", "pod manifests spelling"),
@@ -81,7 +83,7 @@ const ARROWS: [(&str, &str); 36] = [
     ),
     (
         "scheduler",
-        "pod devices manifests placement preemption what-if scheduling batch-objects batch daemon cluster-client command document spelling",
+        "pod devices manifests placement preemption what-if scheduling batch-objects batch reconcile daemon cluster-client command document spelling",
     ),
     (
         "evictd",
@@ -123,13 +125,14 @@ const SPREAD: [(&str, usize); 0] = [];
 const LARGEST_FACE: usize = 60;
 
 /// Crates with a closed face, and how many names they show at present where that is more.
-const FACES: [(&str, Option<usize>); 17] = [
+const FACES: [(&str, Option<usize>); 19] = [
     ("admission", None),
     ("batch", None),
     ("batch-admission", None),
     ("batch-controller", None),
-    ("batch-jobs", Some(71)),
-    ("batch-objects", Some(77)),
+    ("batch-workflows", None),
+    ("batch-jobs", None),
+    ("batch-objects", None),
     ("decision", None),
     ("demo", None),
     ("departures", None),
@@ -138,6 +141,7 @@ const FACES: [(&str, Option<usize>); 17] = [
     ("node", None),
     ("node-config", None),
     ("reclaim", None),
+    ("reconcile", None),
     ("scheduler", None),
     ("signals", None),
     ("usage", None),
@@ -296,6 +300,8 @@ fn cores_are_pure() {
         "crates/batch-jobs/src",
         "crates/batch-objects/src",
         "crates/batch-trace/src",
+        "crates/batch-workflows/src",
+        "crates/reconcile/src",
         "crates/picture/src",
         "crates/spelling/src",
     ]) {

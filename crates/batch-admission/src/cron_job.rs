@@ -2,8 +2,8 @@
 
 use super::field::quoted;
 use super::names;
-use evictd_batch_objects::cron::{CronJob, CronJobSpec};
-use evictd_batch_objects::schedule::{Schedule, zone};
+use evictd_batch_workflows::schedule::{Schedule, zone};
+use evictd_batch_workflows::{CronJob, CronJobSpec};
 
 /// Names of jobs end with the minutes since 1970, and are labels.
 const LONGEST_NAME: usize = 52;

@@ -1,6 +1,6 @@
 //! The targets of a flow have to exist, and to depend on each other in no circle (S6-247).
 
-use evictd_batch_objects::flow::JobFlow;
+use evictd_batch_workflows::JobFlow;
 use std::collections::BTreeMap;
 
 const NO_DAG: &str = "jobflow Flow is not DAG";

@@ -3,8 +3,7 @@
 //! * [`job`] keeps a job's pods, pod group and status as its spec and its policies ask.
 //! * [`queue`] opens and closes queues.
 //! * [`pod_group`] makes the groups of pods without a job.
-//! * [`workflow`] creates the jobs of cron jobs and of flows.
-//! * [`reconcile`] runs jobs, queues and workflows on a file instead of a cluster.
+//! * [`reconcile`] runs jobs and queues on a file instead of a cluster.
 //!
 //! ```
 //! use evictd_batch_jobs::reconcile::JobCase;
@@ -27,5 +26,3 @@ pub mod job;
 pub mod pod_group;
 pub mod queue;
 pub mod reconcile;
-mod retries;
-pub mod workflow;

@@ -1,4 +1,4 @@
-//! Objects of batch.volcano.sh, flow.volcano.sh, scheduling.volcano.sh and bus.volcano.sh. The definitions of the custom resources are
+//! Objects of batch.volcano.sh, scheduling.volcano.sh and bus.volcano.sh. The definitions of the custom resources are
 //! generated from these types, with all fields, defaults and limits.
 //!
 //! A field that no program reads is not stored where that would cost memory. Unknown fields are skipped and `null` counts as
@@ -21,18 +21,14 @@
 pub mod bus;
 mod command;
 mod compat;
-pub mod cron;
-pub mod flow;
 mod further;
 mod job;
 mod open_enum;
 mod phase;
 mod pod_group;
 mod queue;
-pub mod schedule;
-mod schema;
+pub mod schema;
 mod task_pod;
-mod tone;
 mod usage;
 mod workload;
 pub mod written;
@@ -53,6 +49,5 @@ pub use queue::{
     Affinity, Cluster, Guarantee, NodeGroups, Queue, QueueReservation, QueueSpec, QueueStatus,
 };
 pub use task_pod::{TaskContainer, TaskContainerState, TaskPod, TaskPodStatus, Terminated};
-pub use tone::Tone;
 pub use usage::{pod_usage, times};
 pub use workload::{QUEUE_NAME, Workload, queue_of};

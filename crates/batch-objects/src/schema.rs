@@ -19,13 +19,13 @@ pub(super) const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 pub(super) enum Amounts {}
 
 /// An object that is stored as it was written. Its own controller checks it.
-pub(super) enum Anything {}
+pub enum Anything {}
 
 /// A time, RFC 3339.
-pub(super) enum Time {}
+pub enum Time {}
 
 /// The metadata of an object, which the API server checks itself.
-pub(super) enum ObjectMeta {}
+pub enum ObjectMeta {}
 
 macro_rules! inline_schema {
     ($kind:ty, $name:literal, $schema:tt) => {

@@ -16,6 +16,8 @@
 //! assert_eq!(pod_group("gang", 3).json()["spec"]["schedulingPolicy"]["gang"], json!({ "minCount": 3 }));
 //! ```
 
+pub mod recorded;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;

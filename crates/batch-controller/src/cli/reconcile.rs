@@ -2,12 +2,12 @@
 
 use super::compat::CompatArg;
 use clap::Args;
-use evictd_batch_jobs::reconcile::{
-    JobCase, JobOutcome, QueueCase, QueueOutcome, Unanswerable, WorkflowCase, WorkflowOutcome,
-};
+use evictd_batch_jobs::reconcile::{JobCase, JobOutcome, QueueCase, QueueOutcome};
+use evictd_batch_workflows::{WorkflowCase, WorkflowOutcome};
 use evictd_command::{Failure, Output, View, printable_line};
 use evictd_document::{Document, SMALL};
 use evictd_hyper_nodes::{HyperNodeCase, HyperNodeOutcome};
+use evictd_reconcile::Unanswerable;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;

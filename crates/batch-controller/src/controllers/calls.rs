@@ -1,11 +1,12 @@
 //! Carries out the calls of jobs and queues against the API server.
 
 use super::ssh_keys;
-use evictd_batch_jobs::job::{Answer, Call, Creation, Done, Refusal, Resource};
+use evictd_batch_jobs::job::{Answer, Call, Creation, Done, Resource};
 use evictd_batch_jobs::queue::{self, View};
 use evictd_batch_objects::{Job, TaskPod};
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_pod::wire::Metadata;
+use evictd_reconcile::Refusal;
 use http::{Method, Request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -99,14 +100,20 @@ impl Body<'_> {
 }
 
 pub(super) fn refusal(error: &ApiError) -> Refusal {
+    let text = error.to_string();
     let Some(status) = error.status() else {
-        return Refusal::Other(error.to_string());
+        return Refusal::Other(text);
     };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut reasons = causes.map(|cause| cause.reason.as_str());
     match (status.code, status.reason.as_str()) {
         (404, _) => Refusal::NotFound,
         // A 409 is also the answer to a conflict, which is retried.
         (409, "AlreadyExists") => Refusal::AlreadyExists,
-        _ => Refusal::Other(error.to_string()),
+        (403, _) if reasons.any(|reason| reason == "NamespaceTerminating") => {
+            Refusal::NamespaceTerminating(text)
+        }
+        _ => Refusal::Other(text),
     }
 }
 

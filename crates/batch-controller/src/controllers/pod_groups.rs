@@ -4,10 +4,10 @@
 
 use super::calls::{Calls, MERGE_PATCH, pod_groups_path, refusal};
 use super::watches::{Delta, Object, WatchSet};
-use evictd_batch_jobs::job::Refusal;
 use evictd_batch_jobs::pod_group::{Call, Plain, Scaled, is_plain, plain_pod, scaled};
 use evictd_cluster_client::{Access, ApiError, Backoff, Watches, chance, news};
 use evictd_pod::wire::{Metadata, OwnerReference, Pod, TextMap, null_is_default};
+use evictd_reconcile::Refusal;
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;

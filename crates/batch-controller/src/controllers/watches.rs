@@ -1,9 +1,8 @@
 //! Watches the kinds that the controllers need. Each watch event has the object before and after the change.
 
 use evictd_batch_jobs::queue::{View, ViewMetadata, ViewSpec, ViewStatus};
-use evictd_batch_objects::cron::CronJob;
-use evictd_batch_objects::flow::{JobFlow, JobTemplate};
 use evictd_batch_objects::{Command, Job, PodGroup, TaskPod};
+use evictd_batch_workflows::{CronJob, JobFlow, JobTemplate};
 use evictd_cluster_client::{
     Access, ByKey, Key, Keyed, NewsSender, Reflector, Retry, Store, Watches,
 };

@@ -1,18 +1,17 @@
 //! The controllers of cron jobs, flows and job templates: one task with one machine for all of them. It gets jobs from the
 //! engine, so that they are watched once.
 
-use super::calls::{Calls, MERGE_PATCH};
+use super::calls::{Calls, MERGE_PATCH, refusal};
 use super::delay_queue::sleep_until;
 use super::events::{Events, Involved};
 use super::watches::{Delta, WatchSet};
-use evictd_batch_jobs::workflow::{
-    Answer, Call, Done, Kind, Object, Refusal, WorkflowCommand, WorkflowEvent, WorkflowKey,
-    WorkflowMachine,
-};
 use evictd_batch_objects::Job;
-use evictd_batch_objects::cron::CronJob;
-use evictd_batch_objects::flow::{JobFlow, JobTemplate};
-use evictd_cluster_client::{Access, ApiError, NewsReceiver, NewsSender, Watches};
+use evictd_batch_workflows::{
+    Answer, Call, CronJob, Done, JobFlow, JobTemplate, Kind, Object, WorkflowCommand,
+    WorkflowEvent, WorkflowKey, WorkflowMachine,
+};
+use evictd_cluster_client::{Access, NewsReceiver, NewsSender, Watches};
+use evictd_reconcile::Refusal;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -156,23 +155,6 @@ fn event<T>(delta: Delta<T>, object: fn(Arc<T>) -> Object) -> Option<WorkflowEve
         (old, Some(new)) => Some(WorkflowEvent::Object(old.map(object), object(new))),
         (Some(old), None) => Some(WorkflowEvent::Gone(object(old))),
         (None, None) => None,
-    }
-}
-
-fn refusal(error: &ApiError) -> Refusal {
-    let text = error.to_string();
-    let Some(status) = error.status() else {
-        return Refusal::Other(text);
-    };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let mut reasons = causes.map(|cause| cause.reason.as_str());
-    match (status.code, status.reason.as_str()) {
-        (404, _) => Refusal::NotFound,
-        (409, "AlreadyExists") => Refusal::AlreadyExists,
-        (403, _) if reasons.any(|reason| reason == "NamespaceTerminating") => {
-            Refusal::NamespaceTerminating(text)
-        }
-        _ => Refusal::Other(text),
     }
 }
 

@@ -6,9 +6,8 @@
 
 mod schema;
 
-use evictd_batch_objects::cron::CronJob;
-use evictd_batch_objects::flow::{JobFlow, JobTemplate};
 use evictd_batch_objects::{Command, Job, PodGroup, Queue};
+use evictd_batch_workflows::{CronJob, JobFlow, JobTemplate};
 use evictd_hyper_nodes::HyperNode;
 use schema::of;
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! The calls that a round makes to the API server, and the answers.
 
 use super::creation::Creation;
-use evictd_batch_objects::{Job, TaskPod, Tone};
+use evictd_batch_objects::{Job, TaskPod};
+use evictd_reconcile::Refusal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -178,58 +179,8 @@ impl fmt::Debug for KeyPair {
     }
 }
 
-/// Why a call failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// There is no such object.
-    NotFound,
-    /// There is one of this name already.
-    AlreadyExists,
-    /// Anything else, in words.
-    Other(String),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound => f.write_str("not found"),
-            Self::AlreadyExists => f.write_str("already exists"),
-            Self::Other(message) => f.write_str(message),
-        }
-    }
-}
-
 /// The answer to one call.
 pub type Answer = Result<Done, Refusal>;
-
-/// An event that is recorded on the job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// Its `type`.
-    pub tone: Tone,
-    /// Its `reason`.
-    pub reason: &'static str,
-    /// Its `message`.
-    pub message: String,
-}
-
-impl Notice {
-    pub(crate) fn warning(reason: &'static str, message: String) -> Self {
-        Self {
-            tone: Tone::Warning,
-            reason,
-            message,
-        }
-    }
-
-    pub(crate) fn normal(reason: &'static str, message: String) -> Self {
-        Self {
-            tone: Tone::Normal,
-            reason,
-            message,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

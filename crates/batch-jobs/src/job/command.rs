@@ -1,8 +1,8 @@
 //! A user's Command acts at most once (S6-012): it is deleted first, and only a successful deletion acts.
 
-use super::call::Refusal;
 use super::names::{JOB_API, JOB_KIND};
 use evictd_batch_objects::Command;
+use evictd_reconcile::Refusal;
 
 /// The target of a Command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The PodGroup of a job (S6-046).
 
-use super::call::{Call, Notice};
+use super::call::Call;
 use super::dependencies::{Waiting, needed};
 use super::lister::Lister;
 use super::names;
@@ -11,6 +11,7 @@ use evictd_batch_objects::{
     TaskSpec, pod_usage, times,
 };
 use evictd_pod::wire::{ConditionStatus, PodSpec, ResourceList, TextMap};
+use evictd_reconcile::Notice;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Kills pods of a job (S6-031 to S6-035). It marks them, deletes plugins' objects, writes the status, then deletes the
 //! pods and the PodGroup. Volcano deletes pods right after marking them.
 
-use super::call::{Answer, Call, Done, Notice, Refusal};
+use super::call::{Answer, Call, Done};
 use super::dependencies::Waiting;
 use super::failure::RoundError;
 use super::group;
@@ -17,6 +17,7 @@ use super::termination;
 use super::transition::{Retain, Rule, Target};
 use evictd_batch_objects::bus::Action;
 use evictd_batch_objects::{Compat, Difference, Job, JobStatus, TaskPod};
+use evictd_reconcile::{Notice, Refusal};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;

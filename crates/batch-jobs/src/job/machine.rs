@@ -1,7 +1,7 @@
 //! The life of one job: events become requests, which are carried out one after the other.
 
 use super::belonging::is_marked;
-use super::call::{Answer, Call, Notice};
+use super::call::{Answer, Call};
 use super::delay::{Delayed, Delays};
 use super::expectations::{Expectations, Seen};
 use super::failure::RoundError;
@@ -13,10 +13,10 @@ use super::request::Request;
 use super::round::{Round, Task};
 use super::step::{Next, Step};
 use super::waiting::Waiting;
-use crate::retries::Retries;
 use evictd_batch_objects::bus::{Action, Event};
 use evictd_batch_objects::{Compat, Difference, Job, PodGroup, TaskPod};
 use evictd_pod::duration;
+use evictd_reconcile::{Notice, Retries};
 use jiff::Timestamp;
 use std::sync::Arc;
 

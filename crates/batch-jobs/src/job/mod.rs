@@ -53,7 +53,7 @@ mod waiting;
 
 pub use belonging::Belonging;
 pub(crate) use belonging::is_marked;
-pub use call::{Answer, Call, Done, KeyPair, Notice, Refusal, Resource};
+pub use call::{Answer, Call, Done, KeyPair, Resource};
 pub use command::{CommandTarget, Fate, fate};
 pub use creation::Creation;
 pub use delay::{Delayed, Delays};

@@ -1,6 +1,6 @@
 //! The objects that the controllers would still create for a job: its pod group, and its pods once it is enqueued.
 
-use super::call::{Answer, Call, Done, KeyPair, Refusal};
+use super::call::{Answer, Call, Done, KeyPair};
 use super::info::JobInfo;
 use super::lister::Lister;
 use super::object::pod_name;
@@ -13,6 +13,7 @@ use evictd_batch_objects::{
 };
 use evictd_pod::wire::{PodPhase, full_name};
 use evictd_pod::{defaults, wire::Pod};
+use evictd_reconcile::Refusal;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,8 +1,9 @@
 //! The steps of a round.
 
-use super::call::{Answer, Call, Done, Notice, Refusal};
+use super::call::{Answer, Call, Done};
 use super::failure::RoundError;
 use evictd_batch_objects::{Job, TaskPod};
+use evictd_reconcile::{Notice, Refusal};
 use std::sync::Arc;
 
 /// The next step of a round, and the answer that it needs.

@@ -1,7 +1,7 @@
 //! Brings a job's objects and status in line with it (S6-036 to S6-045).
 
 use super::belonging::is_marked;
-use super::call::{Answer, Call, Done, KeyPair, Notice, Refusal};
+use super::call::{Answer, Call, Done, KeyPair};
 use super::claims;
 use super::dependencies::Waiting;
 use super::failure::{MOST_PODS, RoundError};
@@ -16,6 +16,7 @@ use super::status;
 use super::step::{Next, Step, checked, listed};
 use super::transition::{Rule, replicas};
 use evictd_batch_objects::{Compat, Difference, Job, JobPhase, JobStatus, TaskPod};
+use evictd_reconcile::{Notice, Refusal};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 //! depend on each other, and there are few.
 
 use super::groups::{Groups, queue_added, queue_changed};
-use super::round::{Answer, Call, Next, Notice, Request, Round, Step};
+use super::round::{Answer, Call, Next, Request, Round, Step};
 use super::view::{Lister, View};
-use crate::retries::Retries;
+use evictd_batch_objects::PodGroup;
 use evictd_batch_objects::bus::{Action, Event};
-use evictd_batch_objects::{PodGroup, Tone};
+use evictd_reconcile::{Notice, Retries};
 use jiff::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -162,11 +162,8 @@ impl QueueMachine {
                 let again = self.retries.failed(request.clone(), self.most_tries, now);
                 if !again {
                     let action = request.action.as_str();
-                    let notice = Notice {
-                        tone: Tone::Warning,
-                        reason: "QueueError",
-                        message: format!("{action} queue failed for {error}"),
-                    };
+                    let message = format!("{action} queue failed for {error}");
+                    let notice = Notice::warning("QueueError", message);
                     commands.push(QueueCommand::Notice(request.queue, notice));
                 }
             }

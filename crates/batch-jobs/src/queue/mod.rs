@@ -14,6 +14,6 @@ mod view;
 pub(crate) use groups::{Groups, queue_added, queue_changed};
 pub use machine::{QueueCommand, QueueEvent, QueueMachine};
 pub use round::{Answer, Call};
-pub(crate) use round::{Next, Notice, Request, Round};
+pub(crate) use round::{Next, Request, Round};
 pub use state::{Procedure, Wanted, procedure};
 pub use view::{Lister, View, ViewMetadata, ViewSpec, ViewStatus};

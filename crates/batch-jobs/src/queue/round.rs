@@ -2,8 +2,9 @@
 
 use super::state::{Procedure, Wanted, procedure};
 use super::view::{CLOSED_BY_PARENT, Lister, ROOT, View};
+use evictd_batch_objects::QueueState;
 use evictd_batch_objects::bus::{Action, Event};
-use evictd_batch_objects::{QueueState, Tone};
+use evictd_reconcile::{Notice, Tone};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,17 +41,6 @@ pub enum Call {
 
 /// The queue as it is stored after a call; or why the call failed, in words.
 pub type Answer = Result<Arc<View>, String>;
-
-/// An event that is recorded on the queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// Its `type`.
-    pub tone: Tone,
-    /// Its `reason`.
-    pub reason: &'static str,
-    /// Its `message`.
-    pub message: String,
-}
 
 /// Why a round failed. Volcano's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

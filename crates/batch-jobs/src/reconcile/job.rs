@@ -1,13 +1,14 @@
 //! One request to a job, or the requests that follow from one change.
 
-use super::{Unanswerable, patch, seconds};
+use super::patch;
 use crate::job::{
-    Answer, Call, Done, JobInfo, KeyPair, Lister, Next, Notice, Refusal, Request, Round, Task,
-    decided, group_changed, job_changed, pod_added, pod_changed, pod_deleted,
+    Answer, Call, Done, JobInfo, KeyPair, Lister, Next, Request, Round, Task, decided,
+    group_changed, job_changed, pod_added, pod_changed, pod_deleted,
 };
 use evictd_batch_objects::bus::{Action, Event};
 use evictd_batch_objects::{Compat, Job, PodGroup, TaskPod};
 use evictd_pod::wire::{PriorityClass, null_is_default};
+use evictd_reconcile::{Notice, Refusal, Unanswerable, seconds};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
@@ -184,7 +185,7 @@ impl Cluster<'_> {
             Call::DeletePod { name, .. } => return self.delete_pod(&name),
             Call::CreatePod { pod } => return self.create_pod(pod.pod()),
             Call::WriteStatus { patch } => {
-                patch::merge(&mut self.job["status"], &patch["status"]);
+                evictd_reconcile::apply(&mut self.job["status"], &patch["status"]);
                 return self.job();
             }
             Call::PatchJob { patch } => {
@@ -197,7 +198,7 @@ impl Cluster<'_> {
             }
             Call::UpdatePodGroup { name, patch } => {
                 let group = self.groups.get_mut(&name).ok_or(Refusal::NotFound)?;
-                patch::merge(group, &patch);
+                evictd_reconcile::apply(group, &patch);
             }
             Call::DeletePodGroup { name } => {
                 self.groups.remove(&name).ok_or(Refusal::NotFound)?;

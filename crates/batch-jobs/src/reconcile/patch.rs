@@ -1,27 +1,6 @@
-//! Patches, as the API server applies them.
+//! JSON patches, as the API server applies them.
 
 use serde_json::Value;
-
-/// Applies a merge patch.
-pub(super) fn merge(document: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        document.clone_from(patch);
-        return;
-    };
-    if !document.is_object() {
-        *document = serde_json::json!({});
-    }
-    let Some(object) = document.as_object_mut() else {
-        return;
-    };
-    for (key, value) in patch {
-        if value.is_null() {
-            object.remove(key);
-        } else {
-            merge(object.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
-}
 
 /// Applies the operations `add` of a JSON patch whose path leads to a member of an object. An object that is empty counts
 /// as missing: that is how the API server stores it.

@@ -1,12 +1,13 @@
 //! One request to a queue, or the requests that follow from one change.
 
-use super::{Unanswerable, patch};
+use super::patch;
 use crate::queue::{
-    Answer, Call, Groups, Lister, Next, Notice, Request, Round, View, queue_added, queue_changed,
+    Answer, Call, Groups, Lister, Next, Request, Round, View, queue_added, queue_changed,
 };
 use evictd_batch_objects::PodGroup;
 use evictd_batch_objects::bus::{Action, Event};
 use evictd_pod::wire::null_is_default;
+use evictd_reconcile::{Notice, Unanswerable};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,7 +125,7 @@ impl Cluster {
             Call::Patch { patch, .. } => patch::add(queue, patch)?,
             Call::ApplyState { state, .. } => {
                 let state = json!({"status": {"state": state.as_str()}});
-                patch::merge(queue, &state);
+                evictd_reconcile::apply(queue, &state);
             }
         }
         // Empty fields are not stored.

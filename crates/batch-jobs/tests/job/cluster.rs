@@ -1,9 +1,10 @@
 //! A machine and the API server that it changes: every change comes back as an event, when the test lets it.
 
 use evictd_batch_jobs::job::{
-    Answer, Call, Done, JobCommand, JobEvent, JobMachine, KeyPair, Lister, Notice, Refusal,
+    Answer, Call, Done, JobCommand, JobEvent, JobMachine, KeyPair, Lister,
 };
 use evictd_batch_objects::{Compat, Job, PodGroup, TaskPod};
+use evictd_reconcile::{Notice, Refusal, apply};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -61,23 +62,6 @@ impl Lister for Around<'_> {
 
 fn parsed<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).unwrap()
-}
-
-fn merge(document: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        document.clone_from(patch);
-        return;
-    };
-    if !document.is_object() {
-        *document = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            document.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut document[key], value);
-        }
-    }
 }
 
 impl Cluster {
@@ -290,7 +274,7 @@ impl Cluster {
                     return Err(Refusal::Other("conflict".to_owned()));
                 }
                 let before = parsed::<Job>(&job).status;
-                merge(&mut job["status"], &patch["status"]);
+                apply(&mut job["status"], &patch["status"]);
                 let after = parsed::<Job>(&job).status;
                 assert!(after.version >= before.version, "the version goes back");
                 assert!(
@@ -316,7 +300,7 @@ impl Cluster {
             }
             Call::UpdatePodGroup { patch, .. } => {
                 let group = self.stored.get_mut().group.as_mut();
-                merge(group.ok_or(Refusal::NotFound)?, &patch);
+                apply(group.ok_or(Refusal::NotFound)?, &patch);
             }
             Call::DeletePodGroup { .. } => {
                 self.stored

@@ -1,7 +1,8 @@
 //! The objects themselves, their end, and Commands.
 
-use evictd_batch_jobs::job::{Fate, Refusal, expires, fate};
+use evictd_batch_jobs::job::{Fate, expires, fate};
 use evictd_batch_objects::{Command, Job, PodGroup, PodGroupPhase, Queue};
+use evictd_reconcile::Refusal;
 use serde_json::{Value, json};
 
 #[test]

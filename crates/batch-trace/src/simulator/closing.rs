@@ -5,7 +5,8 @@ use crate::report::{Fairness, QueueReport, Report, Spread, Timeline, Unfinished}
 use crate::usage::Amounts;
 use crate::wire::{Job, in_seconds};
 use evictd_batch::session::Outcome;
-use evictd_batch_objects::{PodGroupConditionType, Tone};
+use evictd_batch_objects::PodGroupConditionType;
+use evictd_reconcile::Tone;
 use std::collections::BTreeMap;
 
 /// The figures so far.

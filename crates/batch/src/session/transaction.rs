@@ -10,8 +10,9 @@ use super::plugins::{Plugins, Tiers};
 use super::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::{Context, Status};
-use evictd_batch_objects::{Compat, Difference, Tone};
+use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::{Cluster, NodeId, Statement};
+use evictd_reconcile::Tone;
 
 #[derive(Debug, Clone, Copy)]
 enum Operation {

@@ -1,9 +1,10 @@
 use super::*;
 use crate::job::names::{ENDING, JOB_API, JOB_KIND, JOB_NAME, JOB_VERSION, OUT_OF_SYNC, PARTITION};
-use crate::job::{JobCommand, JobEvent, JobMachine, Lister, Refusal, status};
+use crate::job::{JobCommand, JobEvent, JobMachine, Lister, status};
 use evictd_batch_objects::Compat;
 use evictd_batch_objects::{JobStatus, PodGroup};
 use evictd_pod::wire::PodPhase;
+use evictd_reconcile::Refusal;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};

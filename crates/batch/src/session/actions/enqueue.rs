@@ -10,7 +10,8 @@ use crate::session::reservation;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::resource::Resource;
 use crate::session::transaction::Transaction;
-use evictd_batch_objects::{Difference, PodGroupPhase, Tone};
+use evictd_batch_objects::{Difference, PodGroupPhase};
+use evictd_reconcile::Tone;
 
 pub(crate) fn enqueue(session: &mut Session<'_>) {
     let mut queues = PriorityQueue::default();

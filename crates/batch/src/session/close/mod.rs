@@ -14,8 +14,9 @@ use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::Transaction;
 use evictd_batch_objects::{
-    Difference, PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus, Tone,
+    Difference, PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus,
 };
+use evictd_reconcile::Tone;
 use std::collections::BTreeMap;
 
 /// Sets conditions and phases, and reports them.

@@ -7,11 +7,11 @@ use evictd_batch::session::{
     Event as SessionEvent, EvictionKind, GroupOutcome, Outcome, PodCondition, PodId,
     UpstreamOutcome,
 };
-use evictd_batch_objects::Tone;
 use evictd_cluster_client::events::{ObjectReference, Subject};
 use evictd_cluster_client::lease::Role;
 use evictd_placement::NodeId;
 use evictd_pod::wire;
+use evictd_reconcile::Tone;
 use evictd_scheduling::{Change, Delta, Event, GroupOutcome as Placement, GroupResult};
 use jiff::Timestamp;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use super::call::Object;
 use super::job_flow::label;
 use super::jobs::Jobs;
 use super::replay::{Replay, Stop, write_status};
-use evictd_batch_objects::flow::{JobTemplate, JobTemplateStatus};
+use crate::objects::{JobTemplate, JobTemplateStatus};
 use std::sync::Arc;
 
 /// A template, and the names of its jobs.

@@ -1,9 +1,9 @@
 //! The calls of a sync, their answers, and the objects that syncs are about.
 
+use crate::objects::{CronJob, JobFlow, JobTemplate};
 use evictd_batch_objects::Job;
-use evictd_batch_objects::cron::CronJob;
-use evictd_batch_objects::flow::{JobFlow, JobTemplate};
 use evictd_pod::wire::Metadata;
+use evictd_reconcile::Refusal;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +17,17 @@ pub enum Kind {
     JobFlow,
     /// A job template.
     JobTemplate,
+}
+
+impl Kind {
+    /// The resource with its API group, as client-go names it in errors.
+    pub const fn resource(self) -> &'static str {
+        match self {
+            Self::CronJob => "cronjobs.batch.volcano.sh",
+            Self::JobFlow => "jobflows.flow.volcano.sh",
+            Self::JobTemplate => "jobtemplates.flow.volcano.sh",
+        }
+    }
 }
 
 /// One object that creates jobs.
@@ -57,15 +68,20 @@ impl Object {
         }
     }
 
+    /// Its kind.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::CronJob(_) => Kind::CronJob,
+            Self::JobFlow(_) => Kind::JobFlow,
+            Self::JobTemplate(_) => Kind::JobTemplate,
+        }
+    }
+
     /// Its kind, namespace and name.
     pub fn key(&self) -> WorkflowKey {
         let metadata = self.metadata();
         WorkflowKey {
-            kind: match self {
-                Self::CronJob(_) => Kind::CronJob,
-                Self::JobFlow(_) => Kind::JobFlow,
-                Self::JobTemplate(_) => Kind::JobTemplate,
-            },
+            kind: self.kind(),
             namespace: metadata.namespace_or_default().to_owned(),
             name: metadata.name.clone(),
         }
@@ -114,30 +130,6 @@ pub enum Done {
     Job(Arc<Job>),
     /// The object as it is stored now.
     Stored(Object),
-}
-
-/// Why a call failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// There is no such object.
-    NotFound,
-    /// An object of this name exists.
-    AlreadyExists,
-    /// The namespace is being deleted, in the words of the API server.
-    NamespaceTerminating(String),
-    /// Any other error, in words.
-    Other(String),
-}
-
-impl Refusal {
-    /// The error of a call to a job, as client-go words it.
-    pub(super) fn about_job(&self, name: &str) -> String {
-        match self {
-            Self::NotFound => format!("jobs.batch.volcano.sh \"{name}\" not found"),
-            Self::AlreadyExists => format!("jobs.batch.volcano.sh \"{name}\" already exists"),
-            Self::NamespaceTerminating(message) | Self::Other(message) => message.clone(),
-        }
-    }
 }
 
 /// The answer to one call.

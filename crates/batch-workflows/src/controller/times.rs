@@ -1,7 +1,7 @@
 //! Which time of a schedule a cron job is at (S6-238).
 
-use evictd_batch_objects::cron::CronJob;
-use evictd_batch_objects::schedule::Schedule;
+use crate::objects::CronJob;
+use crate::schedule::Schedule;
 use jiff::{SignedDuration, Timestamp};
 
 /// Later than the next time, for clocks that differ.

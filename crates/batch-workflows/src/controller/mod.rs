@@ -11,12 +11,11 @@ pub(crate) mod job_template;
 mod jobs;
 mod machine;
 mod names;
-mod patch;
 mod replay;
 mod round;
 mod times;
 
-pub use call::{Answer, Call, Done, Kind, Object, Refusal, WorkflowKey};
+pub use call::{Answer, Call, Done, Kind, Object, WorkflowKey};
 pub(crate) use jobs::Jobs;
 pub use machine::{WorkflowCommand, WorkflowEvent, WorkflowMachine};
 pub(crate) use round::{Input, Next, Round};

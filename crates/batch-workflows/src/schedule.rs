@@ -4,7 +4,7 @@
 //! Times are looked up in a database that is part of the program, so that an answer does not depend on the machine.
 //!
 //! ```
-//! use evictd_batch_objects::schedule::Schedule;
+//! use evictd_batch_workflows::schedule::Schedule;
 //!
 //! let schedule = Schedule::parse("TZ=Europe/Berlin 30 2 * * *")?;
 //! let next = schedule.next("2026-03-02T10:05:00Z".parse()?);

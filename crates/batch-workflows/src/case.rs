@@ -1,14 +1,12 @@
 //! One sync of a cron job, a flow or a job template.
 
-use super::{Unanswerable, seconds};
-use crate::job::Notice;
-use crate::workflow::{
-    Answer, Call, Done, Input, Jobs, Next, Refusal, Round, cron_job, job_flow, job_template,
+use crate::controller::{
+    Answer, Call, Done, Input, Jobs, Next, Round, cron_job, job_flow, job_template,
 };
-use evictd_batch_objects::cron::CronJob;
-use evictd_batch_objects::flow::{JobFlow, JobTemplate};
+use crate::objects::{CronJob, JobFlow, JobTemplate};
 use evictd_batch_objects::{Compat, Job, written};
 use evictd_pod::wire::null_is_default;
+use evictd_reconcile::{Notice, Refusal, Unanswerable, seconds};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};

@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
-use evictd_batch_jobs::reconcile::WorkflowCase;
-use evictd_batch_jobs::workflow::{
-    Call, Done, Object, Refusal, WorkflowCommand, WorkflowEvent, WorkflowKey, WorkflowMachine,
-};
 use evictd_batch_objects::{Compat, Difference, Job};
+use evictd_batch_workflows::{
+    Call, Done, Object, WorkflowCase, WorkflowCommand, WorkflowEvent, WorkflowKey, WorkflowMachine,
+};
+use evictd_reconcile::Refusal;
 use jiff::Timestamp;
 use serde_json::{Value, from_value, json};
 use std::sync::Arc;

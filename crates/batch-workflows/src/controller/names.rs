@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 pub(super) const BATCH_API: &str = "batch.volcano.sh/v1alpha1";
 /// `apiVersion` of flows and job templates.
 pub(super) const FLOW_API: &str = "flow.volcano.sh/v1alpha1";
+/// Jobs, as client-go names them in errors.
+pub(super) const JOBS: &str = "jobs.batch.volcano.sh";
 /// The flow of a job, as `namespace.name`.
 pub(super) const CREATED_BY_FLOW: &str = "volcano.sh/createdByJobFlow";
 /// The template of a job, as `namespace.name`.

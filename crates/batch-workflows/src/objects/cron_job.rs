@@ -1,7 +1,7 @@
 //! A cron job: it creates a job at each of its times (S6-234).
 
-use super::schema::{Anything, ObjectMeta, Time};
-use super::{JobSpec, KnownValues, OpenEnum};
+use evictd_batch_objects::schema::{Anything, ObjectMeta, Time};
+use evictd_batch_objects::{JobSpec, KnownValues, OpenEnum};
 use evictd_pod::wire::{Metadata, null_is_default};
 use jiff::Timestamp;
 use schemars::JsonSchema;

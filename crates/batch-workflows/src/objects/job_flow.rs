@@ -1,7 +1,7 @@
 //! A flow creates jobs from templates, each once the jobs before it have completed (S6-226 to S6-233).
 
-use super::schema::{ObjectMeta, Time};
-use super::{JobSpec, KnownValues, OpenEnum, TaskState};
+use evictd_batch_objects::schema::{ObjectMeta, Time};
+use evictd_batch_objects::{JobSpec, KnownValues, OpenEnum, TaskState};
 use evictd_pod::wire::{Metadata, null_is_default};
 use jiff::Timestamp;
 use schemars::JsonSchema;

@@ -1,8 +1,7 @@
 //! A sync under way: the answers so far, the events, and the call that it stops at.
 
 use super::call::{Answer, Call, Object};
-use super::patch;
-use crate::job::Notice;
+use evictd_reconcile::{Notice, difference};
 
 /// The answers so far, and the events.
 #[derive(Debug)]
@@ -52,12 +51,12 @@ pub(super) fn write_status(
     let value = |error: serde_json::Error| Stop::Failed(error.to_string());
     let old = serde_json::to_value(status.0).map_err(value)?;
     let new = serde_json::to_value(status.1).map_err(value)?;
-    let difference = patch::difference(&old, &new);
-    if difference.is_none() && !even_if_equal {
+    let changes = difference(&old, &new);
+    if changes.is_none() && !even_if_equal {
         return Ok(());
     }
-    let difference = difference.unwrap_or_else(|| serde_json::json!({}));
-    let mut patch = serde_json::json!({"metadata": {}, "status": difference});
+    let changes = changes.unwrap_or_else(|| serde_json::json!({}));
+    let mut patch = serde_json::json!({"metadata": {}, "status": changes});
     let version = &*object.metadata().resource_version;
     if !version.is_empty() {
         patch["metadata"]["resourceVersion"] = version.into();
@@ -65,6 +64,8 @@ pub(super) fn write_status(
     let written = replay.call(|| Call::WriteStatus { status: new, patch })?;
     match written {
         Ok(_) => Ok(()),
-        Err(refusal) => Err(Stop::Failed(refusal.about_job(&object.metadata().name))),
+        Err(refusal) => Err(Stop::Failed(
+            refusal.about(object.kind().resource(), &object.metadata().name),
+        )),
     }
 }

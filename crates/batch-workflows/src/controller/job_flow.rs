@@ -1,16 +1,16 @@
 //! One sync of a flow (S6-227 to S6-231): jobs whose targets have completed are created, and the jobs are counted.
 
-use super::call::{Call, Object, Refusal};
+use super::call::{Call, Object};
 use super::jobs::Jobs;
-use super::names::{BATCH_API, CREATED_BY_FLOW, CREATED_BY_TEMPLATE, FLOW_API, controller};
+use super::names::{BATCH_API, CREATED_BY_FLOW, CREATED_BY_TEMPLATE, FLOW_API, JOBS, controller};
 use super::replay::{Replay, Stop, write_status};
-use crate::job::Notice;
-use evictd_batch_objects::flow::{
+use crate::objects::{
     Flow, FlowCondition, FlowJobStatus, JobFlow, JobFlowPhase, JobFlowStatus, JobTemplate,
     RunningHistory,
 };
 use evictd_batch_objects::{Compat, Difference, Job, JobPhase};
 use evictd_pod::duration;
+use evictd_reconcile::{Notice, Refusal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ fn delete(input: &Input, replay: &mut Replay<'_>) -> Result<(), Stop> {
             uid: metadata.uid.to_string(),
         })?;
         if let Err(refusal) = deleted {
-            return Err(Stop::Failed(refusal.about_job(&metadata.name)));
+            return Err(Stop::Failed(refusal.about(JOBS, &metadata.name)));
         }
     }
     Ok(())
@@ -171,7 +171,7 @@ fn create(input: &Input, template: &str, replay: &mut Replay<'_>) -> Result<(), 
             Ok(())
         }
         Err(Refusal::AlreadyExists) => Ok(()),
-        Err(refusal) => Err(Stop::Failed(refusal.about_job(&name))),
+        Err(refusal) => Err(Stop::Failed(refusal.about(JOBS, &name))),
     }
 }
 

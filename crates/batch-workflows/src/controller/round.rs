@@ -3,8 +3,8 @@
 use super::call::{Answer, Call};
 use super::replay::{Replay, Stop};
 use super::{cron_job, job_flow, job_template};
-use crate::job::Notice;
 use evictd_batch_objects::Compat;
+use evictd_reconcile::Notice;
 use jiff::{SignedDuration, Timestamp};
 
 /// The objects at the start of a sync.

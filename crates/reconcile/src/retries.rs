@@ -10,7 +10,7 @@ const LONGEST: SignedDuration = SignedDuration::from_secs(180);
 
 /// Things that failed, how often, and when each is tried again.
 #[derive(Debug, Clone)]
-pub(crate) struct Retries<T> {
+pub struct Retries<T> {
     tries: BTreeMap<T, Try>,
     /// When each is tried again. All pods of a job may wait here, and each event asks for the next one.
     by_time: BTreeSet<(Timestamp, T)>,
@@ -23,8 +23,15 @@ struct Try {
     due: Option<Timestamp>,
 }
 
+impl<T: Ord + Clone> Default for Retries<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Ord + Clone> Retries<T> {
-    pub(crate) fn new() -> Self {
+    /// No failures.
+    pub const fn new() -> Self {
         Self {
             tries: BTreeMap::new(),
             by_time: BTreeSet::new(),
@@ -32,7 +39,7 @@ impl<T: Ord + Clone> Retries<T> {
     }
 
     /// Notes a failure; returns whether it is tried again: not after so many failures, if there is a limit.
-    pub(crate) fn failed(&mut self, what: T, limit: Option<u32>, now: Timestamp) -> bool {
+    pub fn failed(&mut self, what: T, limit: Option<u32>, now: Timestamp) -> bool {
         let failures = self.tries.get(&what).map_or(0, |known| known.failures);
         self.succeeded(&what);
         if limit.is_some_and(|limit| failures >= limit) {
@@ -50,7 +57,7 @@ impl<T: Ord + Clone> Retries<T> {
     }
 
     /// Clears the failures of work that succeeded.
-    pub(crate) fn succeeded(&mut self, what: &T) {
+    pub fn succeeded(&mut self, what: &T) {
         if let Some((what, known)) = self.tries.remove_entry(what)
             && let Some(due) = known.due
         {
@@ -59,7 +66,7 @@ impl<T: Ord + Clone> Retries<T> {
     }
 
     /// Takes one that is due.
-    pub(crate) fn due(&mut self, now: Timestamp) -> Option<T> {
+    pub fn due(&mut self, now: Timestamp) -> Option<T> {
         self.by_time.first().filter(|(due, _)| *due <= now)?;
         let (_, what) = self.by_time.pop_first()?;
         if let Some(known) = self.tries.get_mut(&what) {
@@ -69,14 +76,14 @@ impl<T: Ord + Clone> Retries<T> {
     }
 
     /// Those whose time has not come.
-    pub(crate) fn waiting(&self, now: Timestamp) -> BTreeSet<T> {
+    pub fn waiting(&self, now: Timestamp) -> BTreeSet<T> {
         let waiting = self.by_time.iter().rev();
         let waiting = waiting.take_while(|(due, _)| *due > now);
         waiting.map(|(_, what)| what.clone()).collect()
     }
 
     /// Makes all due at once, because a missing object may exist now.
-    pub(crate) fn hurry(&mut self, now: Timestamp) {
+    pub fn hurry(&mut self, now: Timestamp) {
         for (due, what) in std::mem::take(&mut self.by_time) {
             let due = now.min(due);
             if let Some(known) = self.tries.get_mut(&what) {
@@ -87,11 +94,12 @@ impl<T: Ord + Clone> Retries<T> {
     }
 
     /// When the next one is due.
-    pub(crate) fn next(&self) -> Option<Timestamp> {
+    pub fn next(&self) -> Option<Timestamp> {
         self.by_time.first().map(|(due, _)| *due)
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all failures.
+    pub fn clear(&mut self) {
         self.tries.clear();
         self.by_time.clear();
     }

@@ -6,12 +6,10 @@ use super::jobs::{Jobs, controller_of};
 use super::names::{BATCH_API, CREATED_BY_TEMPLATE, FLOW_API};
 use super::round::{Input, Next, Round};
 use super::{cron_job, job_flow, job_template, times};
-use crate::job::Notice;
-use crate::retries::Retries;
-use evictd_batch_objects::cron::CronJob;
-use evictd_batch_objects::flow::{JobFlow, JobFlowPhase};
-use evictd_batch_objects::schedule::Schedule;
+use crate::objects::{CronJob, JobFlow, JobFlowPhase, JobTemplate};
+use crate::schedule::Schedule;
 use evictd_batch_objects::{Compat, Job};
+use evictd_reconcile::{Notice, Retries};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -315,11 +313,7 @@ impl WorkflowMachine {
         })
     }
 
-    fn template(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Option<Arc<evictd_batch_objects::flow::JobTemplate>> {
+    fn template(&self, namespace: &str, name: &str) -> Option<Arc<JobTemplate>> {
         let key = WorkflowKey {
             kind: Kind::JobTemplate,
             namespace: namespace.to_owned(),

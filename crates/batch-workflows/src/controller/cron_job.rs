@@ -1,15 +1,15 @@
 //! One sync of a cron job (S6-235 to S6-241): ended jobs leave the status, old ones are deleted, and the job of the most
 //! recent time is created.
 
-use super::call::{Call, Done, Object, Refusal};
+use super::call::{Call, Done, Object};
 use super::jobs::{Jobs, controller_of};
-use super::names::{BATCH_API, SCHEDULED_TIME, controller};
+use super::names::{BATCH_API, JOBS, SCHEDULED_TIME, controller};
 use super::replay::{Replay, Stop, write_status};
 use super::times;
-use crate::job::Notice;
-use evictd_batch_objects::cron::{ConcurrencyPolicy, CronJob, CronJobStatus, JobReference};
-use evictd_batch_objects::schedule::{Schedule, zone};
+use crate::objects::{ConcurrencyPolicy, CronJob, CronJobStatus, JobReference};
+use crate::schedule::{Schedule, zone};
 use evictd_batch_objects::{Compat, Difference, Job, JobPhase};
+use evictd_reconcile::{Notice, Refusal};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -214,7 +214,7 @@ impl Sync<'_, '_> {
             uid: metadata.uid.to_string(),
         })?;
         if let Err(refusal) = answer {
-            let message = format!("Error deleting job {name:?}: {}", refusal.about_job(name));
+            let message = format!("Error deleting job {name:?}: {}", refusal.about(JOBS, name));
             self.warning("FailedDelete", message);
             return Ok(false);
         }
@@ -394,7 +394,7 @@ impl Sync<'_, '_> {
                     continue;
                 }
                 Err(refusal) => {
-                    let error = refusal.about_job(name);
+                    let error = refusal.about(JOBS, name);
                     self.warning("FailedGet", format!("Get job: {error}"));
                     return Err(Stop::Failed(error));
                 }
@@ -443,10 +443,10 @@ impl Sync<'_, '_> {
                 let message =
                     format!("Namespace {namespace} is terminating, skipping job creation");
                 self.warning("NamespaceTerminating", message);
-                Err(Stop::Failed(refusal.about_job(&name)))
+                Err(Stop::Failed(refusal.about(JOBS, &name)))
             }
             Err(refusal) => {
-                let error = refusal.about_job(&name);
+                let error = refusal.about(JOBS, &name);
                 self.warning("FailedCreate", format!("Failed to create job: {error}"));
                 Err(Stop::Failed(error))
             }
@@ -455,14 +455,14 @@ impl Sync<'_, '_> {
 
     /// A job has the name already. Volcano looks for it in no namespace, and never finds it (S6-240).
     fn existing(&mut self, cron: &CronJob, time: Timestamp, name: &str) -> Result<(), Stop> {
-        let missing = || Stop::Failed(Refusal::NotFound.about_job(name));
+        let missing = || Stop::Failed(Refusal::NotFound.about(JOBS, name));
         if !self.compat.has(Difference::AdoptJobs) {
             return Err(missing());
         }
         let namespace = cron.metadata.namespace_or_default();
         let job = match self.read(namespace, name)? {
             Ok(job) => job,
-            Err(refusal) => return Err(Stop::Failed(refusal.about_job(name))),
+            Err(refusal) => return Err(Stop::Failed(refusal.about(JOBS, name))),
         };
         let owner = controller_of(&job);
         if owner.is_none_or(|owner| owner.uid != *cron.metadata.uid) {
