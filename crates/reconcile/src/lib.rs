@@ -1,4 +1,4 @@
-//! What controllers as state machines share: retries with a growing delay, refusals of the API server, events, and merge
+//! Shared parts of controllers as state machines: retries with a growing delay, refusals of the API server, events, and merge
 //! patches.
 //!
 //! ```
