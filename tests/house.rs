@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours without the first part of its name, and those of ours it may import.
-const ARROWS: [(&str, &str); 38] = [
+const ARROWS: [(&str, &str); 39] = [
     ("pod", ""),
     ("signals", "pod"),
     ("usage", "pod signals"),
@@ -38,7 +38,7 @@ const ARROWS: [(&str, &str); 38] = [
     ("what-if", "pod"),
     (
         "scheduling",
-        "pod devices manifests placement preemption what-if spelling",
+        "pod devices manifests placement preemption what-if spelling configuration",
     ),
     ("hyper-nodes", "pod"),
     ("batch-objects", "pod"),
@@ -48,7 +48,7 @@ const ARROWS: [(&str, &str); 38] = [
     ("batch-admission", "pod batch-objects batch-workflows"),
     (
         "batch",
-        "pod placement scheduling what-if hyper-nodes batch-objects batch-jobs reconcile spelling",
+        "pod placement scheduling what-if hyper-nodes batch-objects batch-jobs reconcile spelling configuration",
     ),
     (
         "batch-trace",
@@ -59,7 +59,8 @@ const ARROWS: [(&str, &str); 38] = [
         "pod manifests placement scheduling hyper-nodes batch-objects batch-jobs batch-workflows batch-admission batch batch-trace reconcile daemon cluster-client document command",
     ),
     ("manifests", "pod"),
-    ("document", "pod manifests spelling"),
+    ("configuration", "spelling"),
+    ("document", "pod manifests configuration"),
     ("command", ""),
     ("picture", ""),
     ("spelling", ""),
@@ -71,7 +72,7 @@ const ARROWS: [(&str, &str); 38] = [
     ("kernel", "signals usage decision eviction"),
     (
         "node-config",
-        "pod signals eviction cri cluster-client document command spelling",
+        "pod signals eviction cri cluster-client document command spelling configuration",
     ),
     (
         "node",
@@ -125,7 +126,7 @@ const SPREAD: [(&str, usize); 0] = [];
 const LARGEST_FACE: usize = 60;
 
 /// Crates with a closed face, and how many names they show at present where that is more.
-const FACES: [(&str, Option<usize>); 19] = [
+const FACES: [(&str, Option<usize>); 20] = [
     ("admission", None),
     ("batch", None),
     ("batch-admission", None),
@@ -133,6 +134,7 @@ const FACES: [(&str, Option<usize>); 19] = [
     ("batch-workflows", None),
     ("batch-jobs", None),
     ("batch-objects", None),
+    ("configuration", None),
     ("decision", None),
     ("demo", None),
     ("departures", None),
@@ -303,6 +305,7 @@ fn cores_are_pure() {
         "crates/batch-workflows/src",
         "crates/reconcile/src",
         "crates/picture/src",
+        "crates/configuration/src",
         "crates/spelling/src",
     ]) {
         for line in code(&text) {

@@ -36,7 +36,7 @@ fuzz_target!(|text: &str| {
     }
     ask(text, QueueCase::answer);
     match Conf::read(text) {
-        Ok(conf) => assert!(conf.warnings.iter().all(|warning| !warning.is_empty())),
+        Ok(conf) => assert!(conf.warnings.iter().all(|warning| !warning.message.is_empty())),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });

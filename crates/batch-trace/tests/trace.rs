@@ -430,3 +430,39 @@ proptest! {
         }
     }
 }
+
+/// Actions and plugins as three pages of Volcano's documentation show them: that of `resource-strategy-fit`, that of
+/// extenders without the extender, and that of `tdm`.
+const PUBLISHED: [&str; 3] = [
+    "actions: \"enqueue, reclaim, allocate, backfill, preempt\"\ntiers:\n- plugins:\n  - name: resource-strategy-fit\n    arguments:\n      sra: {enable: true, resources: \"nvidia.com/t4, nvidia.com/a10\", weight: 2, resourceWeight: {nvidia.com/t4: 1, nvidia.com/a10: 1}}\n",
+    "actions: \"reclaim, allocate, backfill, preempt\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n- plugins:\n  - name: drf\n  - name: predicates\n  - name: proportion\n  - name: nodeorder\n",
+    "actions: \"enqueue, reclaim, allocate, preempt\"\ntiers:\n- plugins:\n  - name: tdm\n    arguments:\n      tdm.revocable-zone.rz1: 10:00-21:00\n      tdm.revocable-zone.rz2: 12:00-14:00\n      tdm.evict.period: 1m\n",
+];
+
+#[test]
+fn a2_published_configurations_bind_what_fits_and_are_reported() {
+    let jobs = [
+        job("one", "a", [0, 20], [1, 1, 1]),
+        job("two", "b", [1, 20], [2, 2, 1]),
+        job("three", "a", [2, 20], [2, 1, 2]),
+        job("four", "b", [3, 20], [1, 1, 4]),
+        job("five", "a", [4, 20], [4, 4, 1]),
+        job("six", "b", [5, 20], [1, 1, 1]),
+    ];
+    for text in PUBLISHED {
+        let conf = Conf::read(text).unwrap();
+        let told: Vec<String> = conf.warnings.iter().map(ToString::to_string).collect();
+        let order = ":1:10: actions: reclaim comes before allocate";
+        assert!(told.iter().any(|line| line.contains(order)), "{told:?}");
+        let options = SimulatorOptions {
+            conf,
+            compat: Compat::EVICTD,
+            period: Seconds::from_millis(1000),
+        };
+        // Each has nodes for itself, however the others are spread.
+        let report = play(&cluster(12, &jobs), &options, &mut |_, _| ());
+        assert_eq!((report.jobs, report.finished), (6, 6), "{text}\n{report:?}");
+        assert_eq!(report.preempted_pods + report.reclaimed_pods, 0, "{text}");
+        assert!(report.wait_seconds.max < 5.0, "{text}\n{report:?}");
+    }
+}

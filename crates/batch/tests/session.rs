@@ -50,7 +50,7 @@ fn answer(input: &Value) -> Value {
     let objects = Objects::deserialize(input).unwrap();
     match simulate(&objects, &Setting::default(), Compat::VOLCANO) {
         Ok((outcome, _)) => serde_json::to_value(outcome).unwrap(),
-        Err(error) => json!({ "confError": error.to_string() }),
+        Err(error) => json!({ "confError": error.first }),
     }
 }
 

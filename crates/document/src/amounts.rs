@@ -87,32 +87,12 @@ fn add(list: &ResourceList, way: &[Step], found: &mut Vec<Amount>) {
         };
         let way = [way, &[key(name)]].concat();
         found.push(Amount {
-            key: written(&way),
+            key: Step::print(&way),
             way,
             quantity: *quantity,
             wrong,
         });
     }
-}
-
-/// Joins the path: `spec.containers[0].resources`.
-fn written(way: &[Step]) -> String {
-    let mut text = String::new();
-    for step in way {
-        match step {
-            Step::Key(key) if text.is_empty() => text.push_str(key),
-            Step::Key(key) => {
-                text.push('.');
-                text.push_str(key);
-            }
-            Step::Index(index) => {
-                text.push('[');
-                text.push_str(&index.to_string());
-                text.push(']');
-            }
-        }
-    }
-    text
 }
 
 /// The amounts of an object that are negative or beyond reason.

@@ -166,9 +166,9 @@ impl Document {
         let spans = yaml::spans(&self.text);
         let mut finder = Finder::new(&self.name);
         for (field, message) in fields {
-            let place = spans
-                .first()
-                .and_then(|spans| nearest(&field, |way| spans.place(way)));
+            // A field that is missing has no place; the object that should have it is the nearest.
+            let spans = spans.first();
+            let place = spans.and_then(|spans| spans.place(&Step::path(&field)));
             finder.add_field(place, field, message);
         }
         finder.into_error()
@@ -227,19 +227,4 @@ fn is_null(text: &str) -> bool {
         line.starts_with('#') || matches!(value, "" | "..." | "null" | "~")
     };
     text.lines().all(nothing)
-}
-
-/// The place of a field, or of its nearest existing parent.
-fn nearest(field: &str, place: impl Fn(&[Step]) -> Option<Place>) -> Option<Place> {
-    let mut way = Vec::new();
-    for part in field.split('.') {
-        let mut names = part.split('[');
-        way.extend(names.next().map(|name| Step::Key(name.to_owned())));
-        let indices = names.filter_map(|index| index.trim_end_matches(']').parse().ok());
-        way.extend(indices.map(Step::Index));
-    }
-    // A field that is missing has no place; the object that should have it is the nearest.
-    (1..=way.len())
-        .rev()
-        .find_map(|length| place(&way[..length]))
 }

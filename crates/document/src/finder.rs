@@ -5,10 +5,9 @@ use crate::{
     mistake::{Mistake, Mistakes, Place, Step},
     yaml,
 };
-use evictd_spelling::with_nearest_field;
+use evictd_configuration::read_typed;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_path_to_error::{Path, Segment};
 
 /// The search stops at this number of mistakes, because a person reads no more.
 pub const ENOUGH: usize = 100;
@@ -131,34 +130,19 @@ impl Finder {
     /// place of a value.
     pub(crate) fn find_in_value<T: DeserializeOwned>(
         &mut self,
-        mut value: Value,
+        value: Value,
         object: &str,
         place: impl Fn(&[Step]) -> Option<Place>,
     ) {
         let before = self.found.mistakes.len();
-        let mut taken: Vec<Step> = Vec::new();
-        while let Err(error) = serde_path_to_error::deserialize::<_, T>(&value) {
-            let way = steps(error.path());
-            // A mistake at the removed value or its parent follows from the removal.
-            if !taken.is_empty() && taken.starts_with(&way) {
-                break;
-            }
-            // A mistake about the whole value cannot be removed to look for the next one.
-            let root = way.is_empty();
+        let room = ENOUGH.saturating_sub(before).max(1);
+        for wrong in read_typed::<T>(value, room).1 {
             self.push(Mistake {
-                place: place(&way),
+                place: place(&wrong.way),
                 object: object.to_owned(),
-                key: if root {
-                    String::new()
-                } else {
-                    error.path().to_string()
-                },
-                message: with_nearest_field(&error.inner().to_string()),
+                key: wrong.key,
+                message: wrong.message,
             });
-            if root || self.is_enough() || !take_away(&mut value, &way) {
-                break;
-            }
-            taken = way;
         }
         // Fields are read in the order of the type, but a reader goes through the file.
         let position = |mistake: &Mistake| mistake.place.map(|place| (place.line, place.column));
@@ -230,35 +214,4 @@ pub(crate) fn name_of(object: &Value) -> Option<String> {
     let name = metadata.get("name")?.as_str()?;
     let namespace = metadata.get("namespace").and_then(Value::as_str);
     Some(namespace.map_or(name.to_owned(), |namespace| format!("{namespace}/{name}")))
-}
-
-/// The path to the wrong value, as far as serde knows it.
-fn steps(path: &Path) -> Vec<Step> {
-    let step = |segment: &Segment| match segment {
-        Segment::Seq { index } => Some(Step::Index(*index)),
-        Segment::Map { key } => Some(Step::Key(key.clone())),
-        Segment::Enum { .. } | Segment::Unknown => None,
-    };
-    path.iter().map_while(step).collect()
-}
-
-/// Removes the value at `way` from its map. In a list it leaves an empty value, so that the others keep their indices.
-/// Returns false if there is no such value.
-fn take_away(value: &mut Value, way: &[Step]) -> bool {
-    let Some((target, way)) = way.split_last() else {
-        return false;
-    };
-    let holder = way.iter().try_fold(value, |value, step| match step {
-        Step::Key(key) => value.get_mut(key),
-        Step::Index(index) => value.get_mut(index),
-    });
-    match (holder, target) {
-        (Some(Value::Object(map)), Step::Key(key)) => map.remove(key).is_some(),
-        (Some(Value::Array(list)), Step::Index(index)) => list
-            .get_mut(*index)
-            // The entry stays, so that the indices of those after it remain true.
-            .map(|value| *value = Value::Object(serde_json::Map::new()))
-            .is_some(),
-        _ => false,
-    }
 }

@@ -1,48 +1,8 @@
 //! A mistake: its place, object, key and message.
 
+pub use evictd_configuration::Place;
+pub(crate) use evictd_configuration::Step;
 use std::fmt;
-
-/// A place in a text. Line and column start at 1; columns count characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// Line.
-    pub line: u64,
-    /// Column.
-    pub column: u64,
-}
-
-impl Place {
-    pub(crate) const START: Self = Self { line: 1, column: 1 };
-
-    /// The place after `text`, starting here.
-    pub(crate) fn after(self, text: &str) -> Self {
-        let last_line = text.rsplit_once('\n').map_or(text, |(_, last)| last);
-        let column = u64::try_from(last_line.chars().count()).unwrap_or(u64::MAX);
-        match lines(text.as_bytes()) {
-            0 => Self {
-                line: self.line,
-                column: self.column + column,
-            },
-            lines => Self {
-                line: self.line + lines,
-                column: column + 1,
-            },
-        }
-    }
-
-    /// Converts a place within a part to a place in the whole text, in which the part begins at `start`.
-    pub(crate) fn within(self, start: Self) -> Self {
-        let column = if self.line == 1 {
-            self.column + start.column - 1
-        } else {
-            self.column
-        };
-        Self {
-            line: self.line + start.line - 1,
-            column,
-        }
-    }
-}
 
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,13 +57,6 @@ impl fmt::Display for Mistakes {
         }
         Ok(())
     }
-}
-
-/// A step of the path to a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
-    Key(String),
-    Index(usize),
 }
 
 /// The number of line ends in `bytes`.

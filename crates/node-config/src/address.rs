@@ -1,10 +1,7 @@
 //! An address to listen on.
 
-use super::{
-    mistake::Fault,
-    node::Node,
-    value::{Value, mismatch, text},
-};
+use super::value::Value;
+use evictd_configuration::{Fault, Node, mismatch, text};
 use serde_json::{Value as Json, json};
 use std::{
     env, fmt,

@@ -5,10 +5,8 @@ use super::{
     effective::Kind,
     key::{Field, Key},
     keys::KEYS,
-    mistake::Fault,
-    node::{Content, Entry, Node},
 };
-use evictd_document::Place;
+use evictd_configuration::{Content, Entry, Fault, Node, Place};
 use evictd_signals::Signal;
 
 /// Keys of distributions, in lower case and without dashes, whose values are flags of a kubelet.

@@ -1,14 +1,11 @@
 //! How `imageGC` is read, and the rules between its values.
 
-use super::{effective::Kind, mistake::Fault, reader::Reader};
+use super::{effective::Kind, reader::Reader};
+use evictd_configuration::{Content, Fault, Node, mismatch};
 
 /// A whole number from 0 to 100.
 pub(super) mod percent {
-    use super::super::{
-        node::{Content, Node},
-        value::mismatch,
-    };
-    use super::Fault;
+    use super::{Content, Fault, Node, mismatch};
     use serde_json::{Value as Json, json};
 
     pub(in super::super) fn read(node: &Node) -> Result<u32, Vec<Fault>> {

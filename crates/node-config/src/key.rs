@@ -3,10 +3,9 @@
 
 use super::{
     effective::{Effective, Kind},
-    mistake::Fault,
-    node::Node,
     value::Value,
 };
+use evictd_configuration::{Fault, Node};
 use evictd_signals::Signal;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;

@@ -29,12 +29,11 @@ mod flags;
 mod image_gc;
 mod key;
 mod keys;
-mod mistake;
-mod node;
 mod open;
 mod pattern;
 mod read;
 mod reader;
+mod refused;
 mod restart;
 mod schema;
 mod selector;
@@ -44,7 +43,6 @@ mod tests;
 mod thresholds;
 mod value;
 mod values;
-mod word;
 mod words;
 mod write;
 
@@ -53,9 +51,10 @@ pub use effective::{
     Conditions, Effective, Evict, Filesystems, ImageGc, Kind, Kubelet, Metrics, Origin,
     PodPreference, Pods, Probes, Roots, Usage,
 };
-pub use mistake::{Mistake, Refused};
+pub use evictd_configuration::Mistake;
 pub use open::{DROP_INS, drop_ins, open};
 pub use read::{Loaded, built_in, parse};
+pub use refused::Refused;
 pub use schema::json_schema;
 pub use simulated::{Simulated, parse_simulated};
 pub use values::CgroupPath;

@@ -1,9 +1,10 @@
 //! Reads the configuration from a file and its drop-ins, or from stdin.
 
 use super::{
-    mistake::{Fault, Refused},
     read::{Loaded, parse_with_drop_ins},
+    refused::Refused,
 };
+use evictd_configuration::Fault;
 use evictd_document::{Document, DocumentError, Place, SMALL};
 use std::{
     ffi::OsStr,
@@ -23,7 +24,7 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
         Err(DocumentError::Empty(name) | DocumentError::Null(name)) => (name, String::new()),
         Err(error) => {
             let (name, at, message) = why(error);
-            unreadable.push(Fault::new(at, message).of_key(&name, ""));
+            unreadable.push(Fault::new(at, message).in_file(&name, ""));
             (name, String::new())
         }
     };
@@ -32,7 +33,7 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
         Ok(paths) => paths.iter().map(|path| read(path)).collect(),
         Err((directory, error)) => {
             let fault = Fault::new(None, error.to_string());
-            unreadable.push(fault.of_key(&directory.display().to_string(), ""));
+            unreadable.push(fault.in_file(&directory.display().to_string(), ""));
             Vec::new()
         }
     };

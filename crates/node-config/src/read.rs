@@ -5,15 +5,16 @@ use super::{
     flags, image_gc,
     key::{Field, Key, Kubelet},
     keys::KEYS,
-    mistake::{Fault, Mistake, Refused},
-    node::{Content, Entry, Node},
     reader::{Reader, Stage},
+    refused::Refused,
     thresholds,
-    value::mismatch,
     words::{MemoryAvailable, MemoryReclaim},
 };
+use evictd_configuration::{
+    Content, Entry, Fault, Mistake, Node, joined, meant_key, mismatch, nearest_key,
+};
 use evictd_eviction::rules::LabelSelector;
-use evictd_spelling::{close, nearest};
+use evictd_spelling::nearest;
 use std::collections::BTreeMap;
 
 /// A configuration that can be used.
@@ -64,7 +65,7 @@ pub fn built_in() -> Effective {
 
 impl Reader<'_> {
     pub(super) fn read(&mut self, document: &Node) {
-        self.report_keys_written_twice("", document);
+        self.report_duplicate_keys(document);
         // The kubelet's `/configz` answers with the configuration below this key.
         let wrapped = document.get("kubeletconfig").map(|entry| &entry.value);
         let root = wrapped.unwrap_or(document);
@@ -100,7 +101,7 @@ impl Reader<'_> {
         if self.stage == Stage::Kind {
             return;
         }
-        self.report_keys_written_twice("", document);
+        self.report_duplicate_keys(document);
         if let Some(entry) = document.get("kind") {
             let kind = self.effective.kind.as_str();
             if entry.value.content != Content::Text(kind.to_owned()) {
@@ -385,11 +386,11 @@ impl Reader<'_> {
                 .is_some_and(|name| name == path || name.starts_with(&inner))
         });
         let siblings = self.siblings(above);
-        let meant = close(&entry.key, siblings.iter().copied()).map(|name| joined(above, name));
+        let meant = meant_key(above, &entry.key, &siblings);
         if self.effective.kind == Kind::Kubelet {
             let advice = match meant {
                 _ if is_others => format!("only an {} has it", other.as_str()),
-                Some(meant) => format!("did you mean {meant}?"),
+                Some(meant) => meant,
                 None => return,
             };
             let message = "is ignored, as the kubelet ignores keys that it does not know";
@@ -400,12 +401,11 @@ impl Reader<'_> {
         } else if self.is_of_a_distribution {
             "a setting of the distribution, which evictd does not read; leave it out".to_owned()
         } else if let Some(meant) = meant {
-            format!("did you mean {meant}?")
+            meant
         } else if let Some(elsewhere) = self.elsewhere(&entry.key) {
             format!("did you mean {elsewhere}?")
         } else {
-            let name = nearest(&entry.key, siblings.iter().copied()).unwrap_or_default();
-            format!("the nearest known key is {}", joined(above, name))
+            nearest_key(above, &entry.key, &siblings)
         };
         self.mistake(&path, Fault::new(entry.at, "unknown key").advise(advice));
     }
@@ -465,40 +465,14 @@ impl Reader<'_> {
         )
     }
 
-    fn report_keys_written_twice(&mut self, above: &str, node: &Node) {
-        match &node.content {
-            Content::Map(entries) => {
-                for (index, entry) in entries.iter().enumerate() {
-                    let path = joined(above, &entry.key);
-                    let first = entries[..index].iter().find(|first| first.key == entry.key);
-                    if let Some(first) = first {
-                        let line = first.at.map_or(0, |at| at.line);
-                        let fault =
-                            Fault::new(entry.at, format!("appears twice, first in line {line}"));
-                        self.mistake(&path, fault.advise("remove one"));
-                    }
-                    self.report_keys_written_twice(&path, &entry.value);
-                }
-            }
-            Content::List(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    self.report_keys_written_twice(&format!("{above}[{index}]"), item);
-                }
-            }
-            _ => {}
+    fn report_duplicate_keys(&mut self, document: &Node) {
+        for (path, fault) in document.duplicate_keys() {
+            self.mistake(&path, fault);
         }
     }
 
     fn name(&self, key: &Key) -> Option<&'static str> {
         key.name(self.effective.kind)
-    }
-}
-
-fn joined(above: &str, key: &str) -> String {
-    if above.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{above}.{key}")
     }
 }
 

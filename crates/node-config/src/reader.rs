@@ -1,10 +1,7 @@
 //! The state while the files of a configuration are read: the place of each setting, and the mistakes.
 
-use super::{
-    effective::{Effective, Kind},
-    mistake::{Fault, Mistake},
-};
-use evictd_document::Place;
+use super::effective::{Effective, Kind};
+use evictd_configuration::{Fault, Mistake, Place};
 use std::collections::BTreeMap;
 
 /// The place of a setting.
@@ -67,11 +64,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn mistake(&mut self, key: &str, fault: Fault) {
-        self.mistakes.push(fault.of_key(self.file_of(key), key));
+        self.mistakes.push(fault.in_file(self.file_of(key), key));
     }
 
     pub(super) fn warning(&mut self, key: &str, fault: Fault) {
-        self.warnings.push(fault.of_key(self.file_of(key), key));
+        self.warnings.push(fault.in_file(self.file_of(key), key));
     }
 
     pub(super) fn file_of(&self, key: &str) -> &'a str {

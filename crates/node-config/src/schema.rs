@@ -6,8 +6,8 @@ use super::{
     effective::Kind,
     key::{Effect, Field, Key, Kubelet},
     keys::KEYS,
-    node::Node,
 };
+use evictd_configuration::Node;
 use evictd_signals::Signal;
 use serde_json::{Map, Value as Json, json};
 

@@ -1,10 +1,7 @@
 //! Label selectors. They are parsed by serde; this module adds the place to its errors.
 
-use super::{
-    mistake::Fault,
-    node::{Content, Node},
-    value::{Value, mismatch},
-};
+use super::value::Value;
+use evictd_configuration::{Content, Fault, Node, mismatch};
 use evictd_eviction::rules::LabelSelector;
 use evictd_pod::selector::Operator;
 use serde_json::{Value as Json, json};

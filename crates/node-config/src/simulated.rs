@@ -1,12 +1,8 @@
 //! The `config` of a simulation that has a kind: a configuration, and the filesystem layout, which a daemon detects
 //! and a simulation must state.
 
-use super::{
-    mistake::{Mistake, Refused},
-    node::{Content, Node},
-    reader::Reader,
-    value::Value,
-};
+use super::{reader::Reader, refused::Refused, value::Value};
+use evictd_configuration::{Content, Mistake, Node};
 use evictd_eviction::{Rules, rules::FilesystemLayout};
 use serde_json::Value as Json;
 

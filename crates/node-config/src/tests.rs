@@ -47,7 +47,7 @@ fn every_default_of_the_table_can_be_read() {
             key::Kubelet::Same => None,
         };
         for default in [key.default, kubelets].into_iter().flatten() {
-            let node = node::Node::parse(default).unwrap();
+            let node = evictd_configuration::Node::parse(default).unwrap();
             if let key::Field::One { read, .. } = key.field
                 && !node.is_null()
             {

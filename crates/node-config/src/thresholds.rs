@@ -3,10 +3,10 @@
 use super::{
     effective::{Kind, Origin},
     flags,
-    mistake::Fault,
     reader::Reader,
     values::duration_advice,
 };
+use evictd_configuration::Fault;
 use evictd_eviction::rules::MemoryAndSwap;
 use evictd_pod::Quantity;
 use evictd_signals::{

@@ -1,9 +1,6 @@
-//! The interface of every kind of value, and how a wrong one is reported.
+//! The interface of every kind of value.
 
-use super::{
-    mistake::Fault,
-    node::{Content, Node},
-};
+use evictd_configuration::{Fault, Node};
 use serde_json::Value as Json;
 
 /// A setting's value.
@@ -15,23 +12,4 @@ pub(super) trait Value: Sized {
     /// The accepted values as a JSON Schema. It may accept a value that [`Value::read`] refuses, but must accept every
     /// value that it reads.
     fn schema() -> Json;
-}
-
-/// "... is not ...".
-pub(super) fn mismatch(node: &Node, expected: &str) -> Fault {
-    let found = match &node.content {
-        Content::Text(text) => format!("{text:?}"),
-        Content::Number(digits) => digits.clone(),
-        Content::Bool(value) => value.to_string(),
-        Content::Null | Content::List(_) | Content::Map(_) => node.kind().to_owned(),
-    };
-    Fault::new(node.at, format!("{found} is not {expected}"))
-}
-
-/// A text, or a number as text.
-pub(super) fn text<'a>(node: &'a Node, expected: &str) -> Result<&'a str, Vec<Fault>> {
-    match &node.content {
-        Content::Text(text) | Content::Number(text) => Ok(text),
-        _ => Err(vec![mismatch(node, expected)]),
-    }
 }

@@ -2,16 +2,15 @@
 
 use super::{
     address::Address,
-    mistake::Fault,
-    node::{Content, Node},
     pattern,
-    value::{Value, mismatch, text},
+    value::Value,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable,
         MemoryReclaim, PodsSource, PriorityUnknown, SoftTierFallback, Tell, UnknownPods,
         UsageSource,
     },
 };
+use evictd_configuration::{Content, Fault, Node, mismatch, text};
 use evictd_eviction::rules::{MemoryAndSwap, PidRank, PodRequests, UnknownStats};
 use evictd_pod::duration::{self, DurationError};
 use jiff::SignedDuration;
@@ -343,7 +342,7 @@ macro_rules! words {
     ($($word:ident),*) => {$(
         impl Value for $word {
             fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-                super::word::read(node)
+                evictd_configuration::read_word(node)
             }
 
             fn show(&self) -> Json {
@@ -351,7 +350,7 @@ macro_rules! words {
             }
 
             fn schema() -> Json {
-                json!({ "enum": super::word::known::<Self>() })
+                json!({ "enum": evictd_configuration::words::<Self>() })
             }
         }
     )*};

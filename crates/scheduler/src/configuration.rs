@@ -2,55 +2,25 @@
 
 use anyhow::Context;
 use evictd_command::Failure;
-use evictd_document::{Document, DocumentError, SMALL};
+use evictd_document::{Document, SMALL};
 use evictd_scheduling::CustomPlugin;
-use evictd_scheduling::config::{
-    API_VERSION, Configuration, KubeSchedulerConfiguration, Point, version_error,
-};
-use serde::Deserialize;
+use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration, Point};
 use std::path::Path;
 
 /// Reads a configuration, which may name `plugins` beside the built-in ones. The error lists every mistake with its place.
-pub(crate) fn read(path: &Path, plugins: &[CustomPlugin]) -> Result<Configuration, DocumentError> {
-    let document = Document::read(path, SMALL)?;
-    parse(&document, plugins)
-}
-
-/// Reads and checks a configuration, and returns it in its wire format.
-pub(crate) fn read_wire(path: &Path) -> Result<KubeSchedulerConfiguration, DocumentError> {
-    let document = Document::read(path, SMALL)?;
-    parse(&document, &[])?;
-    document.parse()
-}
-
-/// The version alone. It can be read from a file of any version.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Versioned {
-    api_version: String,
-}
-
-pub(crate) fn parse(
-    document: &Document,
-    plugins: &[CustomPlugin],
-) -> Result<Configuration, DocumentError> {
-    // The fields of another version would all be reported as unknown.
-    let Versioned { api_version } = document.parse()?;
-    if api_version != API_VERSION {
-        let field = ("apiVersion".to_owned(), version_error(&api_version));
-        return Err(document.wrong_fields([field]));
-    }
-    let wire: KubeSchedulerConfiguration = document.parse()?;
+pub(crate) fn read(path: &Path, plugins: &[CustomPlugin]) -> Result<Configuration, Failure> {
+    let document = Document::read(path, SMALL).map_err(Failure::input)?;
     let plugins: Vec<(&str, &[Point])> = plugins
         .iter()
         .map(|plugins| (plugins.name, plugins.points))
         .collect();
-    Configuration::new(&wire, &plugins).map_err(|mistakes| {
-        let fields = mistakes
-            .into_iter()
-            .map(|mistake| (mistake.field, mistake.message));
-        document.wrong_fields(fields)
-    })
+    Configuration::parse(document.name(), document.text(), &plugins).map_err(Failure::input)
+}
+
+/// Reads and checks a configuration, and returns it in its wire format.
+pub(crate) fn read_wire(path: &Path) -> Result<KubeSchedulerConfiguration, Failure> {
+    let document = Document::read(path, SMALL).map_err(Failure::input)?;
+    KubeSchedulerConfiguration::parse(document.name(), document.text()).map_err(Failure::input)
 }
 
 /// Writes a configuration as YAML.

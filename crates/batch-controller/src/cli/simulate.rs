@@ -111,11 +111,12 @@ impl Arguments {
     fn report_invalid_conf(&self, document: &Document, error: &ConfError) -> Result<(), Failure> {
         if !self.output.is_for_people() {
             let answer = InvalidConf {
-                conf_error: error.to_string(),
+                conf_error: error.first.clone(),
             };
             self.output.print(&answer, |_, _| String::new())?;
         }
-        let field = ("conf".to_owned(), error.to_string());
-        Err(Failure::input(document.wrong_fields([field])))
+        let mistakes = error.invalid.mistakes.iter();
+        let fields = mistakes.map(|mistake| ("conf".to_owned(), mistake.within_text()));
+        Err(Failure::input(document.wrong_fields(fields)))
     }
 }

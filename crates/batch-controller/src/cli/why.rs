@@ -7,7 +7,6 @@ mod page;
 
 use super::compat::CompatArg;
 use super::connection::Connection;
-use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::Setting;
@@ -66,8 +65,9 @@ impl Arguments {
             dump::read(&self.cluster)?
         };
         let (conf, is_given) = self.conf(&cluster)?;
-        for warning in cluster.warnings.iter().chain(&conf.warnings) {
-            warn("evictd-batch", warning);
+        let of_conf = conf.warnings.iter().map(ToString::to_string);
+        for warning in cluster.warnings.iter().cloned().chain(of_conf) {
+            warn("evictd-batch", &warning);
         }
         let answer = self.answer(cluster, &conf)?;
         self.output
@@ -78,14 +78,12 @@ impl Arguments {
     fn conf(&self, cluster: &ClusterObjects) -> Result<(Conf, bool), Failure> {
         let Some(file) = &self.conf else {
             let text = &cluster.objects.conf;
-            let conf =
-                Conf::read(text).map_err(|error| Failure::Input(anyhow!("conf: {error}")))?;
+            let conf = Conf::parse("conf", text).map_err(Failure::input)?;
             return Ok((conf, !text.trim().is_empty()));
         };
         let document = Document::read(file, SMALL).map_err(Failure::input)?;
-        let conf = Conf::read(document.text());
-        let conf = conf.with_context(|| format!("--conf {}", document.name()));
-        Ok((conf.map_err(Failure::Input)?, true))
+        let conf = Conf::parse(document.name(), document.text());
+        Ok((conf.map_err(Failure::input)?, true))
     }
 
     fn answer(&self, cluster: ClusterObjects, conf: &Conf) -> Result<Answer, Failure> {

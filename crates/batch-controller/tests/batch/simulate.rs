@@ -100,7 +100,7 @@ fn an_invalid_configuration_is_the_answer_and_exits_with_2() {
     );
     let message = refusal(&output, 2);
     assert!(
-        message.contains("conf: failed to find Action  dance"),
+        message.contains("conf: line 1: actions: failed to find Action  dance"),
         "{message}"
     );
     // For people it is said once.

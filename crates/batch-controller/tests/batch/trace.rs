@@ -308,7 +308,7 @@ fn an_invalid_configuration_is_an_error_with_its_file() {
     std::fs::write(&file, "actions: \"allocate, dance\"\n").unwrap();
     let message = refusal(&play(&["--conf", &shown], TRACE), 2);
     assert!(
-        message.contains("own.conf: failed to find Action  dance"),
+        message.contains("own.conf:1:10: actions: failed to find Action  dance"),
         "{message}"
     );
     std::fs::write(
@@ -321,7 +321,7 @@ fn an_invalid_configuration_is_an_error_with_its_file() {
     let message = stderr(&output);
     assert!(
         message.contains(
-            "own.conf: tiers[0].plugins[0].name: gagn: unknown plugin; the nearest is gang"
+            "own.conf:4:11: tiers[0].plugins[0].name: gagn: unknown plugin; it is skipped; the nearest is gang"
         ),
         "{message}"
     );

@@ -5,17 +5,21 @@
 //!
 //! let conf = Conf::read("actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n    enableJobOder: false\n")?;
 //! assert_eq!(conf.actions, [Action::Enqueue, Action::Allocate]);
-//! assert_eq!(conf.warnings[0], "tiers[0].plugins[0].enableJobOder: unknown key; the nearest is enableJobOrder");
+//! let warning = conf.warnings[0].to_string();
+//! assert!(warning.starts_with("volcano-scheduler.conf:5:5: tiers[0].plugins[0].enableJobOder: unknown key"), "{warning}");
 //! # Ok::<(), evictd_batch::conf::ConfError>(())
 //! ```
 
+mod arguments;
+mod checks;
 mod names;
-mod wire;
+mod read;
 
 pub use names::{Action, PluginName, Switch, Switches};
 
+use evictd_configuration::{InvalidConfiguration, Mistake};
+use read::Reader;
 use serde_json::{Map, Value};
-use wire::Reader;
 
 /// The configuration for an empty file (S6-092).
 pub const BUILT_IN: &str = "\
@@ -42,8 +46,8 @@ pub struct Conf {
     pub tiers: Vec<Vec<Plugin>>,
     /// Arguments of actions.
     pub arguments: Vec<(Action, Arguments)>,
-    /// The ignored parts, a line each, with their places.
-    pub warnings: Vec<String>,
+    /// What is ignored or cannot have an effect, with its place.
+    pub warnings: Vec<Mistake>,
 }
 
 /// A plugin of a tier.
@@ -63,67 +67,38 @@ pub struct Arguments(pub(crate) Map<String, Value>);
 
 /// Why a configuration is unusable. A caller with an earlier one keeps using it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfError {
-    /// It is not YAML, or not of this shape.
-    #[error("{0}")]
-    Syntax(String),
-    /// There is no such action; the text is as it was written between commas.
-    #[error("failed to find Action {0}")]
-    UnknownAction(String),
-    /// A plugin or a switch of Volcano that stays out. Without it the configuration would mean something else.
-    #[error("line {line}: {place}: {name} is not supported: {reason}")]
-    RefusedPlugin {
-        /// The line of the text.
-        line: usize,
-        /// The path in the configuration.
-        place: String,
-        /// The name that is not supported.
-        name: String,
-        /// The reason and the remedy.
-        reason: &'static str,
-    },
-    /// Both decide the order of queues.
-    #[error("proportion and drf with hierarchy enabled conflicts")]
-    HierarchyAndProportion,
+#[error("{invalid}")]
+pub struct ConfError {
+    /// The first mistake, in Volcano's words where Volcano reports it.
+    pub first: String,
+    /// Every mistake, with its place.
+    pub invalid: InvalidConfiguration,
 }
 
 impl ConfError {
-    /// The error with the first line that has the name as a value or a key.
-    fn in_text(mut self, text: &str) -> Self {
-        if let Self::RefusedPlugin { line, name, .. } = &mut self {
-            let is_word = |word: &str| word.trim_matches(['"', '\'', ',', '}', '{', ':']) == name;
-            let mut lines = text.lines();
-            let at = lines.position(|line| line.split_whitespace().any(is_word));
-            *line = at.map_or(0, |at| at + 1);
+    fn new(volcano: Option<String>, invalid: InvalidConfiguration) -> Self {
+        let first = volcano.or_else(|| Some(invalid.mistakes.first()?.within_text()));
+        Self {
+            first: first.unwrap_or_default(),
+            invalid,
         }
-        self
     }
 }
 
 impl Conf {
-    /// Reads the text of a file; an empty one means [`BUILT_IN`].
+    /// Reads the text of a file that is called `volcano-scheduler.conf` in messages; an empty one means [`BUILT_IN`].
     pub fn read(text: &str) -> Result<Self, ConfError> {
+        Self::parse("volcano-scheduler.conf", text)
+    }
+
+    /// The same with the file's name.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfError> {
         let text = if text.trim().is_empty() {
             BUILT_IN
         } else {
             text
         };
-        let value: Value = serde_saphyr::from_str(text)
-            .map_err(|error| ConfError::Syntax(format!("it is not YAML: {error}")))?;
-        let mut reader = Reader::default();
-        let conf = reader.conf(&value).map_err(|error| error.in_text(text))?;
-        for tier in &conf.tiers {
-            let has = |name: PluginName, hierarchy: bool| {
-                let mut plugins = tier.iter();
-                plugins
-                    .any(|plugin| plugin.name == name && (!hierarchy || plugin.is_hierarchical()))
-            };
-            // Both order queues by shares that contradict each other. Across tiers the first one decides.
-            if has(PluginName::Drf, true) && has(PluginName::Proportion, false) {
-                return Err(ConfError::HierarchyAndProportion);
-            }
-        }
-        Ok(conf)
+        Reader::new(file).read(text)
     }
 
     /// The arguments of an action.

@@ -22,7 +22,7 @@ pub enum Action {
 }
 
 impl Action {
-    const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Enqueue,
         Self::Allocate,
         Self::Backfill,
@@ -162,6 +162,12 @@ pub(crate) const REFUSED: [(&str, &str); 7] = [
 ];
 
 const NOT_YET: &str = "it is not built: take it out of the tiers, and its rules no longer apply";
+
+/// Actions that Volcano had once, each with what takes their place.
+pub(crate) const REMOVED: [(&str, &str); 2] = [("elect", RESERVATION), ("reserve", RESERVATION)];
+
+const RESERVATION: &str =
+    "it is gone from Volcano: leave it out, since allocate reserves nodes for jobs that wait long";
 
 /// Arguments that need a part of Volcano that stays out.
 pub(crate) const REFUSED_ARGUMENTS: [(&str, &str); 2] = [

@@ -68,8 +68,11 @@ tiers:
     let plugin = &conf.tiers[0][0];
     assert!(!plugin.at(Switch::Overused) && plugin.at(Switch::Allocatable));
     assert_eq!(
-        conf.warnings,
-        ["tiers[0].plugins[0].enableAllocatable: unknown key; the nearest is enabledAllocatable"]
+        told(&conf),
+        [
+            "volcano-scheduler.conf:6:5: tiers[0].plugins[0].enableAllocatable: unknown key, which is ignored; did you mean \
+             tiers[0].plugins[0].enabledAllocatable?"
+        ]
     );
 }
 
@@ -79,12 +82,20 @@ fn s6_095_unknown_actions_fail_and_unknown_plugins_are_skipped() {
         format!("actions: {actions}\ntiers:\n- plugins:\n  - name: gnag\n  - name: gang\n")
     };
     let error = Conf::read(&text("\"enqueue, dance\"")).unwrap_err();
-    assert_eq!(error.to_string(), "failed to find Action  dance");
-    let conf = Conf::read(&text("enqueue")).unwrap();
+    assert_eq!(error.first, "failed to find Action  dance");
+    assert!(
+        error.to_string().starts_with(
+            "volcano-scheduler.conf:1:10: actions: failed to find Action  dance; the actions are enqueue, "
+        ),
+        "{error}"
+    );
+    let conf = Conf::read(&text("allocate")).unwrap();
     assert_eq!(conf.tiers[0].len(), 1);
     assert_eq!(
-        conf.warnings,
-        ["tiers[0].plugins[0].name: gnag: unknown plugin; the nearest is gang; it is skipped"]
+        told(&conf),
+        [
+            "volcano-scheduler.conf:4:11: tiers[0].plugins[0].name: gnag: unknown plugin; it is skipped; the nearest is gang"
+        ]
     );
     assert!(!conf.tiers[0][0].is_hierarchical());
 }
@@ -92,38 +103,176 @@ fn s6_095_unknown_actions_fail_and_unknown_plugins_are_skipped() {
 #[test]
 fn s6_170_s6_225_plugins_that_stay_out_are_refused_with_line_reason_and_way() {
     let text = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: deviceshare\n";
-    let error = Conf::read(text).unwrap_err().to_string();
+    let error = Conf::read(text).unwrap_err().first;
     let start = "line 5: tiers[0].plugins[1].name: deviceshare is not supported: ";
     assert!(error.starts_with(start) && error.contains("DRA"), "{error}");
     let text = "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n    arguments:\n      capacity.DynamicResourceAllocationEnable: true\n";
     let error = Conf::read(text).unwrap_err().to_string();
-    assert!(
-        error.starts_with("line 6: tiers[0].plugins[0].arguments: "),
-        "{error}"
-    );
+    let start = "volcano-scheduler.conf:6:7: tiers[0].plugins[0].arguments.capacity.DynamicResourceAllocationEnable: ";
+    assert!(error.starts_with(start), "{error}");
     assert!(Conf::read(&text.replace("true", "false")).is_ok());
 }
 
 #[test]
 fn s6_096_hierarchical_drf_and_proportion_do_not_share_a_tier() {
     let one = "actions: enqueue\ntiers:\n- plugins:\n  - {name: drf, enableHierarchy: true}\n  - name: proportion\n";
+    let error = Conf::read(one).unwrap_err();
     assert_eq!(
-        Conf::read(one).unwrap_err(),
-        ConfError::HierarchyAndProportion
+        error.first,
+        "proportion and drf with hierarchy enabled conflicts"
     );
+    assert!(error.to_string().contains(":4:5: tiers[0].plugins[0]: "));
     let two = "actions: enqueue\ntiers:\n- plugins:\n  - {name: drf, enableHierarchy: true}\n- plugins:\n  - name: proportion\n";
     assert!(Conf::read(two).is_ok());
 }
 
 #[test]
-fn a_value_of_another_type_is_refused_with_its_place() {
-    let error = |text: &str| Conf::read(text).unwrap_err().to_string();
-    assert_eq!(error("actions: enqueue\ntiers: 3"), "tiers: must be a list");
-    assert_eq!(error("- a"), "the file: must be a map");
-    assert!(error("actions: [").starts_with("it is not YAML"));
-    let text = "actions: enqueue\ntiers:\n- plugins:\n  - {name: gang, enableJobOrder: maybe}\n";
+fn every_mistake_is_reported_at_once_with_its_place() {
+    let lines = |text: &str| {
+        let error = Conf::parse("a.conf", text).unwrap_err().to_string();
+        error.lines().map(str::to_owned).collect::<Vec<String>>()
+    };
     assert_eq!(
-        error(text),
-        "tiers[0].plugins[0].enableJobOrder: must be true or false"
+        lines("actions: enqueue\ntiers: 3"),
+        ["a.conf:2:8: tiers: 3 is not a list; begin each item with -"]
     );
+    assert_eq!(lines("- a"), ["a.conf:1:1: a list is not a map"]);
+    assert!(lines("actions: [")[0].contains("it is not YAML"));
+    let text = "actions: enque\nactions: enqueue\ntiers:\n- plugins:\n  - {name: gang, enableJobOrder: maybe}\n  - name: usage\n";
+    let found = lines(text);
+    let starts = [
+        "a.conf:2:1: actions: appears twice, first in line 1; remove one",
+        "a.conf:5:34: tiers[0].plugins[0].enableJobOrder: \"maybe\" is not true or false",
+    ];
+    for (found, start) in found.iter().zip(starts) {
+        assert!(found.starts_with(start), "{found}");
+    }
+    let text = "actions: \"enque, reserve\"\n";
+    let found = lines(text);
+    assert!(found[0].ends_with("; did you mean enqueue?"), "{found:?}");
+    assert!(found[1].contains("gone from Volcano"), "{found:?}");
+}
+
+/// The warnings of a configuration with these actions and these lines of one tier.
+fn warnings(actions: &str, plugins: &str) -> Vec<String> {
+    let text = format!("actions: \"{actions}\"\ntiers:\n- plugins:\n{plugins}");
+    let conf = Conf::parse("a.conf", &text).unwrap();
+    conf.warnings.iter().map(ToString::to_string).collect()
+}
+
+fn told(conf: &Conf) -> Vec<String> {
+    conf.warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a2_an_order_of_actions_that_stalls_jobs_is_reported_with_its_line() {
+    let usual = "  - name: gang\n  - name: proportion\n";
+    assert_eq!(
+        warnings("enqueue, allocate, preempt, reclaim, backfill", usual),
+        [""; 0]
+    );
+    for (actions, wanted) in [
+        (
+            "enqueue, reclaim, allocate",
+            "reclaim comes before allocate",
+        ),
+        (
+            "enqueue, preempt, allocate",
+            "preempt comes before allocate",
+        ),
+        (
+            "enqueue, gangreclaim, allocate",
+            "gangreclaim comes before allocate",
+        ),
+        ("allocate, enqueue", "enqueue comes after allocate"),
+        ("enqueue, backfill", "allocate is missing"),
+        ("allocate, shuffle", "shuffle has no plugin"),
+    ] {
+        let told = warnings(actions, usual);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let start = format!("a.conf:1:10: actions: {wanted}");
+        assert!(told[0].starts_with(&start), "{told:?}");
+    }
+    let told = warnings("allocate, reclaim, preempt", "  - name: nodeorder\n");
+    assert!(
+        told[0].contains("reclaim has no plugin that knows"),
+        "{told:?}"
+    );
+    assert!(
+        told[1].contains("preempt has no plugin that names"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a2_plugins_that_contradict_each_other_are_reported_with_their_line() {
+    for (plugins, line, wanted) in [
+        (
+            "  - name: proportion\n  - name: capacity\n",
+            5,
+            "capacity contradicts proportion in line 4",
+        ),
+        (
+            "  - name: gang\n  - name: gang\n",
+            5,
+            "gang is already in line 4",
+        ),
+        (
+            "  - {name: gang, enableHierarchy: true}\n",
+            4,
+            "gang does not use the tree of queues",
+        ),
+        ("  - name: overcommit\n", 4, "overcommit has no effect"),
+    ] {
+        let told = warnings("allocate", plugins);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with(&format!("a.conf:{line}:")), "{told:?}");
+        assert!(told[0].contains(wanted), "{told:?}");
+    }
+}
+
+#[test]
+fn a2_arguments_that_mean_nothing_are_reported_with_their_line() {
+    let table = [
+        (
+            "binpack",
+            "binpack.wieght: 5",
+            "did you mean binpack.weight?",
+        ),
+        (
+            "binpack",
+            "binpack.cpu: -1",
+            "-1 is not a number of at least 0",
+        ),
+        (
+            "binpack",
+            "binpack.resources.a/b: much",
+            "is not a number of at least 0",
+        ),
+        (
+            "overcommit",
+            "overcommit-factor: 0.5",
+            "at least 1; the default holds",
+        ),
+        (
+            "predicates",
+            "predicate.NodePortsEnable: maybe",
+            "is not true or false",
+        ),
+        ("gang", "weight: 3", "it has no arguments"),
+        (
+            "capacity",
+            "ancestorReclaimLevel: 1",
+            "without the tree of queues",
+        ),
+    ];
+    for (plugin, argument, wanted) in table {
+        let plugins = format!("  - name: {plugin}\n    arguments:\n      {argument}\n");
+        let told = warnings("enqueue, allocate", &plugins);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains(wanted), "{told:?}");
+        assert!(told[0].starts_with("a.conf:"), "{told:?}");
+    }
+    let right = "  - name: binpack\n    arguments: {binpack.weight: 2, binpack.resources: a/b, binpack.resources.a/b: 3}\n";
+    assert_eq!(warnings("enqueue, allocate", right), [""; 0]);
 }

@@ -15,12 +15,8 @@ pub fn simulate(
     setting: &Setting,
     compat: Compat,
 ) -> Result<(Outcome, Vec<String>), ConfError> {
-    let conf = Conf::read(&objects.conf)?;
-    let mut warnings: Vec<String> = conf
-        .warnings
-        .iter()
-        .map(|warning| format!("conf: {warning}"))
-        .collect();
+    let conf = Conf::parse("conf", &objects.conf)?;
+    let mut warnings: Vec<String> = conf.warnings.iter().map(ToString::to_string).collect();
     let mut cluster = Cluster::new();
     for (index, node) in objects.nodes.iter().enumerate() {
         if !cluster.add_node(node) {

@@ -39,7 +39,7 @@ impl Arguments {
         let (loaded, pod) = self.input.read(true, Nominations::All)?;
         let read = |path| configuration::read(path, plugins);
         let config = self.config.as_deref().map(read).transpose();
-        let config = config.map_err(Failure::input)?.unwrap_or_default();
+        let config = config?.unwrap_or_default();
         let mut case = Case::new(loaded, pod, &config, plugins).map_err(Failure::input)?;
         let answer = Answer::new(&mut case)?;
         for warning in &answer.warnings {

@@ -132,7 +132,7 @@ impl Flags {
     pub(super) fn effective(&self, plugins: &[CustomPlugin]) -> Result<Configuration, Failure> {
         let file = self.config.as_deref();
         let file = file.map(|path| configuration::read(path, plugins));
-        let mut config = match file.transpose().map_err(Failure::input)? {
+        let mut config = match file.transpose()? {
             Some(file) => file,
             None => self.without_file(),
         };

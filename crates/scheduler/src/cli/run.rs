@@ -34,7 +34,10 @@ impl Arguments {
             return configuration::write(path, &config);
         }
         self.flags.logging.start();
-        for warning in config.warnings.iter().chain(&self.flags.warnings()) {
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        for warning in self.flags.warnings() {
             tracing::warn!("{warning}");
         }
         let of_config = &config.client_connection.kubeconfig;

@@ -165,8 +165,7 @@ impl Arguments {
             return self.moves(what_if, constraints);
         }
         let run = |path: &Option<PathBuf>| -> Result<WhatIfOutcome, Failure> {
-            let wire = path.as_deref().map(configuration::read_wire).transpose();
-            let wire = wire.map_err(Failure::input)?;
+            let wire = path.as_deref().map(configuration::read_wire).transpose()?;
             let outcome = placed(&what_if.sequence(wire));
             let outcome = outcome.map_err(|mistakes| refused(&mistakes))?;
             print_warnings(&outcome);
@@ -185,7 +184,7 @@ impl Arguments {
     fn moves(&self, what_if: WhatIf, constraints: Constraints) -> Result<(), Failure> {
         let read = |path| configuration::read(path, &[]);
         let config = self.config.as_deref().map(read).transpose();
-        let config = config.map_err(Failure::input)?.unwrap_or_default();
+        let config = config?.unwrap_or_default();
         for extender in &config.extenders {
             warn("evictd-scheduler", &not_asked(&extender.url_prefix));
         }

@@ -15,8 +15,8 @@ use tracing::{debug, info, warn};
 pub(crate) enum BatchError {
     #[error("--batch-conf {0}: {1}")]
     Unreadable(PathBuf, io::Error),
-    #[error("--batch-conf {0}: {1}")]
-    Invalid(PathBuf, ConfError),
+    #[error("--batch-conf: {0}")]
+    Invalid(ConfError),
     /// Sessions and a profile would both place the pods of this scheduler name.
     #[error(
         "--batch-scheduler-name {0}: a profile of the scheduler has this name, so that its pods would not be those of batch sessions"
@@ -37,13 +37,9 @@ impl ConfFile {
             Err(error) => return Err(BatchError::Unreadable(path, error)),
         };
         let file = Self { path, text };
-        match Conf::read(&file.text) {
-            Ok(conf) => {
-                file.warn_of(&conf);
-                Ok((file, conf))
-            }
-            Err(error) => Err(BatchError::Invalid(file.path, error)),
-        }
+        let conf = file.read().map_err(BatchError::Invalid)?;
+        warn_of(&conf);
+        Ok((file, conf))
     }
 
     /// Reads the file again after each period, and reports changes until the receiver is dropped.
@@ -67,25 +63,29 @@ impl ConfFile {
     /// The changed configuration. An invalid one leaves the last valid one in force (S6-087).
     fn change(&self) -> BatchChange {
         let path = self.path.display();
-        match Conf::read(&self.text) {
+        match self.read() {
             Ok(conf) => {
                 info!("{path} was reloaded");
-                self.warn_of(&conf);
+                warn_of(&conf);
                 BatchChange::Conf(Box::new(conf))
             }
             Err(error) => {
                 warn!(
                     "{path} has changed but is invalid; the last valid configuration stays in force: {error}"
                 );
-                BatchChange::InvalidConf(format!("{path}: {error}"))
+                BatchChange::InvalidConf(error.to_string())
             }
         }
     }
 
-    fn warn_of(&self, conf: &Conf) {
-        for warning in &conf.warnings {
-            warn!("{}: {warning}", self.path.display());
-        }
+    fn read(&self) -> Result<Conf, ConfError> {
+        Conf::parse(&self.path.display().to_string(), &self.text)
+    }
+}
+
+fn warn_of(conf: &Conf) {
+    for warning in &conf.warnings {
+        warn!("{warning}");
     }
 }
 

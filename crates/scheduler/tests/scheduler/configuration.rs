@@ -83,6 +83,23 @@ fn s5_074_each_mistake_is_reported_with_its_place() {
 }
 
 #[test]
+fn s5_074_wrong_types_duplicates_and_contradictions_are_reported_at_once() {
+    let args = "    args: {hardPodAffinityWeight: 101, hardPodAfinityWeight: 2}\n";
+    refused(
+        &format!(
+            "{HEAD}parallelism: 0\nparallelism: -1\npodMaxBackoffSeconds: long\nprofiles:\n\
+             - pluginConfig:\n  - name: InterPodAffinity\n{args}"
+        ),
+        &[
+            "from.yaml:4:1: parallelism: appears twice, first in line 3; remove one",
+            "from.yaml:4:14: parallelism: -1: must be from 1 to",
+            "from.yaml:5:23: podMaxBackoffSeconds: invalid type",
+            "from.yaml:9:62: profiles[0].pluginConfig[0].args.hardPodAfinityWeight: unknown field",
+        ],
+    );
+}
+
+#[test]
 fn s5_074_another_version_is_reported_and_its_fields_are_not() {
     refused(
         "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\nalgorithmSource: {}\n",

@@ -35,15 +35,16 @@ fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
 }
 
 pub(crate) fn start_at(api: ApiServer, nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
+    start_with(api, nodes, conf, &[])
+}
+
+fn start_with(api: ApiServer, nodes: &[(&str, &str)], conf: &NamedTempFile, more: &[&str]) -> Live {
     let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "volcano-system" } });
     // It may exist already.
     let _ = api.actor("admin").create(space);
     let path = conf.path().to_str().unwrap();
-    Live::with(
-        api,
-        nodes,
-        &["--batch-conf", path, "--schedule-period", "20ms"],
-    )
+    let arguments = ["--batch-conf", path, "--schedule-period", "20ms"];
+    Live::with(api, nodes, &[&arguments, more].concat())
 }
 
 pub(crate) fn queue(admin: &evictd_testkit::Actor, name: &str) {
@@ -348,6 +349,87 @@ fn s6_087_a_changed_configuration_is_reloaded_and_an_invalid_one_is_ignored() {
     std::fs::write(conf.path(), "actions: \"no-such-action\"\n").unwrap();
     std::fs::write(conf.path(), text("enqueue, allocate")).unwrap();
     live.bound("default/train-work-0");
+}
+
+/// The metrics of a scheduler at this port.
+fn metrics(port: u16) -> String {
+    let server = format!("https://127.0.0.1:{port}").parse().unwrap();
+    let mut config = kube::Config::new(server);
+    config.accept_invalid_certs = true;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = kube::Client::try_from(config).unwrap();
+        let request = axum::http::Request::get("/metrics")
+            .body(Vec::new())
+            .unwrap();
+        // The server may not listen yet.
+        client.request_text(request).await.unwrap_or_default()
+    })
+}
+
+#[test]
+fn a2_a_refused_reload_keeps_the_last_valid_configuration_with_metric_and_event() {
+    let conf = conf("enqueue, allocate");
+    let api = ApiServer::start().unwrap();
+    for name in ["root", "default"] {
+        queue(&api.actor("admin"), name);
+    }
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let path = conf.path().to_str().unwrap();
+    let secure = format!("--secure-port={port}");
+    let allowed = "--authorization-always-allow-paths=/metrics";
+    let served = [&secure, "--bind-address=127.0.0.1", allowed];
+    let live = start_with(api, &[("one", "4")], &conf, &served);
+    let places = |name: &str| {
+        live.admin.create(group(name, "default", 1, "1")).unwrap();
+        let work = format!("{name}-work-0");
+        live.admin.create(member(&work, name, "1")).unwrap();
+        live.bound(&format!("default/{work}"));
+    };
+    places("before");
+    let refused = "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: deviceshare\n";
+    std::fs::write(conf.path(), refused).unwrap();
+    let event = || live.events("InvalidConfiguration");
+    wait_until("the event is written", || !event().is_empty());
+    let place = format!("{path}:4:11: tiers[0].plugins[0].name: deviceshare is not supported");
+    assert!(event()[0].contains(&place), "{:?}", event());
+    wait_until("the refusal is counted", || {
+        let metrics = metrics(port);
+        let mut lines = metrics.lines();
+        lines.any(|line| line == "evictd_batch_conf_reload_failures_total 1")
+    });
+    // The earlier configuration, whose plugins the refused one does not have, is in force.
+    places("after");
+    std::fs::write(conf.path(), text("enqueue, allocate, backfill")).unwrap();
+    places("last");
+}
+
+#[test]
+fn a2_it_does_not_start_with_a_configuration_that_cannot_be_used() {
+    let mut conf = NamedTempFile::new().unwrap();
+    let text = "actions: \"enqueue, dance\"\ntiers:\n- plugins:\n  - name: deviceshare\n";
+    write!(conf, "{text}").unwrap();
+    let path = conf.path().to_str().unwrap();
+    let api = ApiServer::start().unwrap();
+    let mut kubeconfig = NamedTempFile::new().unwrap();
+    write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
+    let mut command = crate::scheduler();
+    command.args(["run", "--secure-port=0", "--batch-conf", path]);
+    command.arg("--kubeconfig").arg(kubeconfig.path());
+    let output = evictd_testkit::program::run(&mut command, "");
+    let message = evictd_testkit::program::stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    for line in [
+        format!("{path}:1:10: actions: failed to find Action  dance; the actions are enqueue, "),
+        format!("{path}:4:11: tiers[0].plugins[0].name: deviceshare is not supported: "),
+    ] {
+        assert!(message.contains(&line), "{line} is not in {message}");
+    }
 }
 
 #[test]

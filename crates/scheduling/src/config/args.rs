@@ -1,8 +1,10 @@
 //! The arguments of the built-in plugins.
 
+use super::file::ENOUGH;
 use super::text::is_label_name;
 use super::wire::{self, Named};
 use super::{FieldErrors, Point, points, unknown};
+use evictd_configuration::{WrongField, joined, read_typed};
 use evictd_placement::plugins::{
     Ignored, InterPodAffinity, NodeResourcesBalancedAllocation, NodeResourcesFit, Strategy,
     WeightedResource,
@@ -10,7 +12,6 @@ use evictd_placement::plugins::{
 use evictd_pod::duration;
 use evictd_pod::selector::NodeTerm;
 use evictd_pod::wire::{NodeAffinity, NodeSelectorTerm, TopologySpreadConstraint};
-use evictd_spelling::with_nearest_field;
 use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -136,14 +137,12 @@ impl Field {
         if named.is_some_and(|named| named != kind) {
             errors.add(format!("{}.kind", self.path), format!("must be {kind}"));
         }
-        let parsed = serde_path_to_error::deserialize(&self.value);
-        let report = |error: serde_path_to_error::Error<serde_json::Error>| {
-            let within = error.path().to_string();
-            let dot = if within == "." { "" } else { "." };
-            let path = format!("{}{dot}{}", self.path, within.trim_matches('.'));
-            errors.add(path, with_nearest_field(&error.inner().to_string()));
-        };
-        parsed.map_err(report).ok()
+        let (read, wrong) = read_typed(self.value.clone(), ENOUGH);
+        let is_whole = wrong.is_empty();
+        for WrongField { key, message, .. } in wrong {
+            errors.add(joined(&self.path, &key), message);
+        }
+        read.filter(|_| is_whole)
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod args;
 mod extender;
+mod file;
 mod points;
 mod print;
 mod text;
@@ -26,6 +27,7 @@ pub use extender::{Extender, Tls};
 pub use points::{Point, Points};
 pub use wire::KubeSchedulerConfiguration;
 
+use evictd_configuration::{Fault, Mistake};
 use evictd_pod::duration;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -58,8 +60,8 @@ pub struct Configuration {
     pub profiles: Vec<Profile>,
     /// In the order in which they are asked: ignorable ones come last.
     pub extenders: Vec<Extender>,
-    /// Settings that are accepted and have no effect, a line each.
-    pub warnings: Vec<String>,
+    /// Settings that are accepted and have no effect.
+    pub warnings: Vec<Mistake>,
 }
 
 /// The leader election of several schedulers.
@@ -159,10 +161,10 @@ impl FieldErrors {
 }
 
 /// The supported API version.
-pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
+pub(super) const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
 /// The message for an unsupported API version.
-pub fn version_error(found: &str) -> String {
+pub(super) fn version_error(found: &str) -> String {
     let advice = match found.strip_prefix("kubescheduler.config.k8s.io/") {
         Some("v1alpha1" | "v1alpha2" | "v1beta1" | "v1beta2" | "v1beta3") => {
             "; that version is gone from Kubernetes: write the new one and follow the errors that are told then"
@@ -299,12 +301,13 @@ fn percentage(
     field: &str,
     value: Option<i64>,
     errors: &mut FieldErrors,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<Mistake>,
 ) {
     let Some(value) = value else { return };
     errors.within(field, value, 0, 100);
     if value != 0 && value != 100 {
-        warnings.push(format!("{field}: {value} is ignored: all nodes are scored"));
+        let fault = Fault::new(None, format!("{value} is ignored: all nodes are scored"));
+        warnings.push(fault.advise("leave it out").in_file("", field));
     }
 }
 
@@ -385,7 +388,7 @@ impl Profile {
         wire: &wire::Profile,
         (custom, count): (&[(&str, &[Point])], usize),
         errors: &mut FieldErrors,
-        warnings: &mut Vec<String>,
+        warnings: &mut Vec<Mistake>,
     ) -> Self {
         // With several profiles a default name would hide that one was forgotten.
         let default = (count == 1).then(|| "default-scheduler".to_owned());

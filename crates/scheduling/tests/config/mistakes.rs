@@ -58,9 +58,10 @@ fn s5_074_a_percentage_is_checked_and_then_ignored_with_a_warning() {
     let config = read(
         &json!({ "percentageOfNodesToScore": 50, "profiles": [{ "percentageOfNodesToScore": 100 }] }),
     );
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
-        config.warnings,
-        ["percentageOfNodesToScore: 50 is ignored: all nodes are scored"]
+        warnings,
+        ["percentageOfNodesToScore: 50 is ignored: all nodes are scored; leave it out"]
     );
     assert!(
         read(&json!({ "percentageOfNodesToScore": 0 }))

@@ -124,10 +124,9 @@ fn read_conf(path: Option<&Path>) -> Result<Conf, Failure> {
         Some(Err(error)) => return Err(Failure::input(error)),
     };
     let name = name_of(path);
-    let conf = Conf::read(&text);
-    let conf = conf.map_err(|error| Failure::input(anyhow!("{name}: {error}")))?;
+    let conf = Conf::parse(&name, &text).map_err(Failure::input)?;
     for warning in &conf.warnings {
-        warn("evictd-batch", &format!("{name}: {warning}"));
+        warn("evictd-batch", &warning.to_string());
     }
     Ok(conf)
 }

@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeOwned, value::StrDeserializer};
 use std::fmt;
 
 /// Reads a word; the error lists the known ones.
-pub(super) fn read<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Fault>> {
+pub fn read_word<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Fault>> {
     let word = value::text(node, "").unwrap_or_default();
     T::deserialize(StrDeserializer::new(word)).map_err(|NoSuchWord(known)| {
         let expected = format!("one of {}", known.join(", "));
@@ -20,7 +20,7 @@ pub(super) fn read<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Fault>> {
 }
 
 /// Every word that there is.
-pub(super) fn known<T: DeserializeOwned>() -> &'static [&'static str] {
+pub fn words<T: DeserializeOwned>() -> &'static [&'static str] {
     match T::deserialize(StrDeserializer::<NoSuchWord>::new("")) {
         Ok(_) => &[],
         Err(NoSuchWord(known)) => known,

@@ -1,6 +1,6 @@
 //! A mistake in a configuration: the problem, its place, and advice.
 
-use evictd_document::Place;
+use super::place::Place;
 use serde::Serialize;
 use std::fmt;
 
@@ -32,10 +32,14 @@ impl fmt::Display for Mistake {
         for number in [self.line, self.column].into_iter().flatten() {
             write!(f, ":{number}")?;
         }
-        if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
+        // A configuration that was not read from a text has no file.
+        let mut colon = if self.file.is_empty() { "" } else { ": " };
+        for part in [&self.key, &self.message] {
+            if !part.is_empty() {
+                write!(f, "{colon}{part}")?;
+                colon = ": ";
+            }
         }
-        write!(f, ": {}", self.message)?;
         if !self.advice.is_empty() {
             write!(f, "; {}", self.advice)?;
         }
@@ -43,18 +47,37 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// A configuration that cannot be used, with all its mistakes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
-pub struct Refused {
-    /// The first error, in the words of the kubelet, which reports only one.
-    pub kubelet_first_error: String,
-    /// Every mistake, in the order of the file.
-    pub mistakes: Vec<Mistake>,
-    /// Warnings.
-    pub warnings: Vec<Mistake>,
+impl Mistake {
+    /// The mistake without its file, for a text that is part of another one: `line 5: key: message; advice`.
+    pub fn within_text(&self) -> String {
+        let whole = Self {
+            file: self
+                .line
+                .map_or(String::new(), |line| format!("line {line}")),
+            line: None,
+            column: None,
+            ..self.clone()
+        };
+        whole.to_string()
+    }
 }
 
-impl fmt::Display for Refused {
+/// A configuration that cannot be used, with every mistake in the order of the text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
+pub struct InvalidConfiguration {
+    /// At least one.
+    pub mistakes: Vec<Mistake>,
+}
+
+impl InvalidConfiguration {
+    /// Sorts the mistakes of one file by their places.
+    pub fn new(mut mistakes: Vec<Mistake>) -> Self {
+        mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        Self { mistakes }
+    }
+}
+
+impl fmt::Display for InvalidConfiguration {
     /// One mistake a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, mistake) in self.mistakes.iter().enumerate() {
@@ -67,16 +90,20 @@ impl fmt::Display for Refused {
 
 /// A mistake in a value, before the key is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub struct Fault {
     /// The place inside the value: `[2].matchLabels`.
-    pub(super) within: String,
-    pub(super) at: Option<Place>,
-    pub(super) message: String,
-    pub(super) advice: String,
+    pub within: String,
+    /// The place in the text.
+    pub at: Option<Place>,
+    /// The problem.
+    pub message: String,
+    /// How to correct it.
+    pub advice: String,
 }
 
 impl Fault {
-    pub(super) fn new(at: Option<Place>, message: impl Into<String>) -> Self {
+    /// A mistake without advice.
+    pub fn new(at: Option<Place>, message: impl Into<String>) -> Self {
         Self {
             within: String::new(),
             at,
@@ -85,17 +112,22 @@ impl Fault {
         }
     }
 
-    pub(super) fn advise(mut self, advice: impl Into<String>) -> Self {
+    /// Says how to correct it.
+    #[must_use]
+    pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = advice.into();
         self
     }
 
-    pub(super) fn inside(mut self, part: &str) -> Self {
+    /// Moves it below a part of the value.
+    #[must_use]
+    pub fn inside(mut self, part: &str) -> Self {
         self.within.insert_str(0, part);
         self
     }
 
-    pub(super) fn of_key(self, file: &str, key: &str) -> Mistake {
+    /// The mistake, once file and key are known.
+    pub fn in_file(self, file: &str, key: &str) -> Mistake {
         Mistake {
             file: file.to_owned(),
             line: self.at.map(|at| at.line),

@@ -1,7 +1,7 @@
 //! A document as an untyped tree in which every key and value has its place, so that all mistakes can be reported
 //! at once.
 
-use evictd_document::Place;
+use super::place::{Place, Step};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},
@@ -17,18 +17,25 @@ const DEEPEST: usize = 64;
 
 /// A value with its place; `None` if the document was not read from a text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Node {
-    pub(super) at: Option<Place>,
-    pub(super) content: Content,
+pub struct Node {
+    /// The place of the value.
+    pub at: Option<Place>,
+    /// The value.
+    pub content: Content,
 }
 
 /// A value. Numbers keep their text, because `1e3` may be an amount.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Content {
+pub enum Content {
+    /// Nothing, or `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// As it is written.
     Number(String),
+    /// A text, with or without quotes.
     Text(String),
+    /// Items.
     List(Vec<Node>),
     /// Entries in the order of the document, including duplicate keys.
     Map(Vec<Entry>),
@@ -36,23 +43,27 @@ pub(super) enum Content {
 
 /// A key with its value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) at: Option<Place>,
-    pub(super) value: Node,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// The place of the key.
+    pub at: Option<Place>,
+    /// The value.
+    pub value: Node,
 }
 
 /// The text is neither YAML nor JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
-pub(super) struct NotADocument {
-    pub(super) at: Option<Place>,
+pub struct NotADocument {
+    /// The place, if the parser knows it.
+    pub at: Option<Place>,
     what: String,
 }
 
 impl Node {
     /// Parses YAML, which includes JSON. As in Kubernetes only `true` and `false` are booleans.
-    pub(super) fn parse(text: &str) -> Result<Self, NotADocument> {
+    pub fn parse(text: &str) -> Result<Self, NotADocument> {
         let options = serde_saphyr::options! {
             // Kept, so that each of them is reported with its place.
             duplicate_keys: DuplicateKeyPolicy::PassThrough,
@@ -107,7 +118,7 @@ impl Node {
     }
 
     /// The tree as JSON, without places.
-    pub(super) fn to_json(&self) -> serde_json::Value {
+    pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value;
         match &self.content {
             Content::Null => Value::Null,
@@ -124,12 +135,13 @@ impl Node {
         }
     }
 
-    pub(super) fn is_null(&self) -> bool {
+    /// Whether there is no value.
+    pub fn is_null(&self) -> bool {
         self.content == Content::Null
     }
 
     /// The kind of value, for messages.
-    pub(super) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match &self.content {
             Content::Null => "nothing",
             Content::Bool(_) => "true or false",
@@ -141,12 +153,38 @@ impl Node {
     }
 
     /// The last entry with that key.
-    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+    pub fn get(&self, key: &str) -> Option<&Entry> {
         let Content::Map(entries) = &self.content else {
             return None;
         };
         // The last one wins, as for the parser of a kubelet; the earlier ones are reported.
         entries.iter().rev().find(|entry| entry.key == key)
+    }
+
+    /// The entries of a map; none of another value.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.content {
+            Content::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The place of the value at this path, or of its nearest parent that exists. A missing field has no place; the object
+    /// that should have it is the nearest.
+    pub fn place_of(&self, way: &[Step]) -> Option<Place> {
+        let mut here = self;
+        for step in way {
+            let next = match (&here.content, step) {
+                (Content::Map(_), Step::Key(key)) => here.get(key).map(|entry| &entry.value),
+                (Content::List(items), Step::Index(index)) => items.get(*index),
+                _ => None,
+            };
+            match next {
+                Some(next) => here = next,
+                None => break,
+            }
+        }
+        here.at
     }
 }
 

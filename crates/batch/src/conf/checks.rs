@@ -1,0 +1,229 @@
+//! What a configuration says without effect, or against itself. Every mistake of this kind is reported when the file is read,
+//! because later it shows only as jobs that wait.
+
+use super::Plugin;
+use super::arguments::Argument;
+use super::names::{Action, PluginName, Switch};
+use evictd_configuration::{Content, Entry, Fault, Node, Place, joined, mismatch};
+use evictd_spelling::close;
+
+/// A plugin with its place.
+pub(super) struct LoadedPlugin {
+    pub(super) tier: usize,
+    /// Its path: `tiers[0].plugins[1]`.
+    pub(super) path: String,
+    pub(super) at: Option<Place>,
+    pub(super) plugin: Plugin,
+}
+
+/// Plugins that name pods that preempt may evict.
+const NAMES_VICTIMS: [PluginName; 7] = [
+    PluginName::Gang,
+    PluginName::Priority,
+    PluginName::Conformance,
+    PluginName::Drf,
+    PluginName::Pdb,
+    PluginName::Tdm,
+    PluginName::Cdp,
+];
+
+/// Plugins of one tier that decide the same question in contradictory ways (S6-096). Across tiers the first one decides.
+pub(super) fn contradictions(loaded: &[LoadedPlugin]) -> Vec<(String, Fault)> {
+    let hierarchical = loaded
+        .iter()
+        .filter(|one| one.plugin.name == PluginName::Drf && one.plugin.is_hierarchical());
+    let mut found = Vec::new();
+    for drf in hierarchical {
+        let mut tier = loaded.iter().filter(|other| other.tier == drf.tier);
+        if tier.any(|other| other.plugin.name == PluginName::Proportion) {
+            let message = "proportion and drf with hierarchy enabled conflicts";
+            let advice = "take one of them out of this tier, or enableHierarchy out of drf";
+            found.push((drf.path.clone(), Fault::new(drf.at, message).advise(advice)));
+        }
+    }
+    found
+}
+
+/// Actions and plugins that cannot have the effect that they are written for.
+pub(super) fn without_effect(
+    actions: &[Action],
+    place: Option<Place>,
+    loaded: &[LoadedPlugin],
+) -> Vec<(String, Fault)> {
+    let mut found = Vec::new();
+    for (message, advice) in of_actions(actions, loaded) {
+        let fault = Fault::new(place, message).advise(advice);
+        found.push(("actions".to_owned(), fault));
+    }
+    for (index, one) in loaded.iter().enumerate() {
+        for (key, message, advice) in of_plugin(one, &loaded[..index], actions) {
+            let fault = Fault::new(one.at, message).advise(advice);
+            found.push((joined(&one.path, key), fault));
+        }
+    }
+    found
+}
+
+fn of_actions(actions: &[Action], loaded: &[LoadedPlugin]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let at = |action: Action| actions.iter().position(|other| *other == action);
+    let has = |names: &[PluginName]| loaded.iter().any(|one| names.contains(&one.plugin.name));
+    let Some(allocate) = at(Action::Allocate) else {
+        let message = "allocate is missing, so no pod that requests anything gets a node";
+        found.push((message.to_owned(), "add allocate".to_owned()));
+        return found;
+    };
+    if at(Action::Enqueue).is_some_and(|enqueue| enqueue > allocate) {
+        let message = "enqueue comes after allocate, so each job waits for one more session";
+        found.push((message.to_owned(), "write enqueue first".to_owned()));
+    }
+    let evicting = [
+        Action::Preempt,
+        Action::Reclaim,
+        Action::GangPreempt,
+        Action::GangReclaim,
+    ];
+    for action in evicting {
+        if at(action).is_some_and(|evicts| evicts < allocate) {
+            let name = action.as_str();
+            let message = format!(
+                "{name} comes before allocate: by Volcano's rules it evicts pods for jobs that fit without, and may keep a job from being bound"
+            );
+            found.push((message, format!("write allocate before {name}")));
+        }
+    }
+    let shares = [PluginName::Capacity, PluginName::Proportion];
+    for action in [Action::Reclaim, Action::GangReclaim] {
+        if at(action).is_some() && !has(&shares) {
+            let name = action.as_str();
+            let message = format!("{name} has no plugin that knows what a queue deserves");
+            found.push((
+                message,
+                "add capacity or proportion to the tiers".to_owned(),
+            ));
+        }
+    }
+    for action in [Action::Preempt, Action::GangPreempt] {
+        if at(action).is_some() && !has(&NAMES_VICTIMS) {
+            let name = action.as_str();
+            let message = format!("{name} has no plugin that names victims, so it evicts no pod");
+            found.push((message, "add gang and priority to the tiers".to_owned()));
+        }
+    }
+    if at(Action::Shuffle).is_some() && !has(&[PluginName::Tdm]) {
+        let message = "shuffle has no plugin that names pods to move, so it evicts no pod";
+        found.push((
+            message.to_owned(),
+            "add tdm to the tiers, or leave shuffle out".to_owned(),
+        ));
+    }
+    found
+}
+
+/// Key, message and advice for a plugin, of which `before` are those that come before it.
+fn of_plugin(
+    one: &LoadedPlugin,
+    before: &[LoadedPlugin],
+    actions: &[Action],
+) -> Vec<(&'static str, String, String)> {
+    let mut found = Vec::new();
+    let name = one.plugin.name;
+    let line_of = |other: &LoadedPlugin| other.at.map_or(0, |at| at.line);
+    let twin = before.iter().find(|other| other.plugin.name == name);
+    if let Some(twin) = twin {
+        let name = name.as_str();
+        let message = format!(
+            "{name} is already in line {}, and takes the arguments of this one",
+            line_of(twin)
+        );
+        found.push(("name", message, "remove one".to_owned()));
+    }
+    let rival = match name {
+        PluginName::Capacity => Some(PluginName::Proportion),
+        PluginName::Proportion => Some(PluginName::Capacity),
+        _ => None,
+    };
+    let rival = rival.and_then(|rival| before.iter().find(|other| other.plugin.name == rival));
+    if let Some(rival) = rival {
+        let message = format!(
+            "{} contradicts {} in line {}: both divide the cluster among the queues",
+            name.as_str(),
+            rival.plugin.name.as_str(),
+            line_of(rival)
+        );
+        found.push(("name", message, "remove one".to_owned()));
+    }
+    let divides = matches!(name, PluginName::Drf | PluginName::Capacity);
+    if one.plugin.at(Switch::Hierarchy) && !divides {
+        let message = format!("{} does not use the tree of queues", name.as_str());
+        let advice = "set it for drf or capacity".to_owned();
+        found.push(("enableHierarchy", message, advice));
+    }
+    let level = "ancestorReclaimLevel";
+    if one.plugin.arguments.value(level).is_some() && !one.plugin.is_hierarchical() {
+        let message = "has no effect without the tree of queues".to_owned();
+        let advice = format!("add enableHierarchy: true to {}", name.as_str());
+        found.push(("arguments.ancestorReclaimLevel", message, advice));
+    }
+    let only_enqueues = matches!(name, PluginName::Overcommit | PluginName::ResourceQuota);
+    if only_enqueues && !actions.contains(&Action::Enqueue) {
+        let message = format!("{} has no effect without action enqueue", name.as_str());
+        found.push(("name", message, "add enqueue to the actions".to_owned()));
+    }
+    found
+}
+
+/// Why an argument means nothing. `known` are the names that there are; one may end in `*`.
+pub(super) fn argument(known: &[(&str, Argument)], entry: &Entry) -> Option<Fault> {
+    let key = entry.key.as_str();
+    let is_named = |name: &str| match name.strip_suffix('*') {
+        Some(prefix) => key.len() > prefix.len() && key.starts_with(prefix),
+        None => name == key,
+    };
+    if let Some((_, kind)) = known.iter().find(|(name, _)| is_named(name)) {
+        return kind.mistake(&entry.value);
+    }
+    let names = || known.iter().map(|(name, _)| *name);
+    let advice = match close(key, names()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None if known.is_empty() => "it has no arguments".to_owned(),
+        None => format!(
+            "the arguments are {}",
+            names().collect::<Vec<_>>().join(", ")
+        ),
+    };
+    Some(Fault::new(entry.at, "unknown argument, which is ignored").advise(advice))
+}
+
+impl Argument {
+    fn mistake(self, value: &Node) -> Option<Fault> {
+        let text = match &value.content {
+            Content::Null => return None,
+            Content::Text(text) | Content::Number(text) => text.trim(),
+            _ => "",
+        };
+        let number = || text.parse::<f64>().ok();
+        let fault = match self {
+            Self::Any => return None,
+            Self::Map => matches!(value.content, Content::Map(_)).then_some(()),
+            Self::Text => (!text.is_empty()).then_some(()),
+            Self::Boolean => {
+                let is_boolean = matches!(value.content, Content::Bool(_));
+                (is_boolean || text.parse::<bool>().is_ok()).then_some(())
+            }
+            Self::Number => number().map(|_| ()),
+            Self::AtLeast(least) => number().filter(|number| *number >= least).map(|_| ()),
+        };
+        if fault.is_some() {
+            return None;
+        }
+        let expected = match self {
+            Self::Any | Self::Text => "a text".to_owned(),
+            Self::Map => "a map".to_owned(),
+            Self::Boolean => "true or false".to_owned(),
+            Self::Number => "a number".to_owned(),
+            Self::AtLeast(least) => format!("a number of at least {least}"),
+        };
+        Some(mismatch(value, &expected).advise("the default holds"))
+    }
+}
