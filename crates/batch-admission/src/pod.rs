@@ -2,13 +2,11 @@
 
 use super::Settings;
 use super::field::quoted;
+use evictd_batch_objects::{BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE};
 use evictd_pod::wire::Pod;
 
 /// How many have to stay, and how many may go.
-const BUDGETS: [&str; 2] = [
-    "volcano.sh/jdb-min-available",
-    "volcano.sh/jdb-max-unavailable",
-];
+const BUDGETS: [&str; 2] = [BUDGET_MIN_AVAILABLE, BUDGET_MAX_UNAVAILABLE];
 
 /// The first thing that is wrong with the annotations of a new pod.
 pub(super) fn check(pod: &Pod, settings: &Settings) -> Result<(), String> {

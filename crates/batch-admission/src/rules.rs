@@ -11,6 +11,7 @@ use super::job::policies::{ACTIONS, EVENTS};
 use super::job::update::{OTHER_FIELDS, OTHER_TASKS};
 use super::job::validate::{NO_TASK, PLUGINS};
 use super::queue::validate::{KEPT, STATES};
+use evictd_batch_objects::{BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE};
 
 /// A `ValidatingAdmissionPolicy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -346,10 +347,7 @@ fn queue_deletions() -> Policy {
 }
 
 fn pods() -> Policy {
-    let (least, most) = (
-        "volcano.sh/jdb-min-available",
-        "volcano.sh/jdb-max-unavailable",
-    );
+    let (least, most) = (BUDGET_MIN_AVAILABLE, BUDGET_MAX_UNAVAILABLE);
     let given = |key: &str| format!("'{key}' in variables.annotations");
     let value = |key: &str| {
         format!(

@@ -134,7 +134,8 @@ pub enum Difference {
     LeastUsefulFirst,
     /// A job that is resumed does not use up a retry (volcano#3067). In Volcano the third resume fails it.
     ResumeKeepsRetries,
-    /// A restart of the job because of an evicted pod does not use up a retry (volcano#2560). Volcano counts it as a failure.
+    /// A restart because of an evicted pod, of the job, a task, a pod or a partition, does not use up a retry (volcano#2560). Volcano
+    /// counts it as a failure.
     EvictionKeepsRetries,
     /// A job may ask for less than a restart when a pod is evicted and enough others are left (volcano#3171). Volcano
     /// restarts the job.

@@ -43,7 +43,8 @@ pub use job::{
 pub use open_enum::{KnownValues, OpenEnum};
 pub use phase::{JobPhase, PodGroupConditionType, PodGroupPhase, QueueState};
 pub use pod_group::{
-    GROUP_NAME, IN_STAGES, PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus, TASK_SPEC,
+    BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, GROUP_NAME, IN_STAGES, PodGroup,
+    PodGroupCondition, PodGroupSpec, PodGroupStatus, TASK_SPEC,
 };
 pub use queue::{
     Affinity, Cluster, Guarantee, NodeGroups, Queue, QueueReservation, QueueSpec, QueueStatus,

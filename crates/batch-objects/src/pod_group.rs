@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 pub const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 /// The annotation of a pod that names its task.
 pub const TASK_SPEC: &str = "volcano.sh/task-spec";
+/// The annotation of a group with the number of pods that have to stay; also as a percentage.
+pub const BUDGET_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
+/// The annotation of a group with the number of pods that may be evicted at a time; also as a percentage.
+pub const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 /// The mark of a group whose `minMember` grows when tasks that depend on others have their turn.
 pub const IN_STAGES: &str = "batch.evictd.dev/in-stages";
 

@@ -335,3 +335,43 @@ fn the_successor_of_a_flow_is_synced_though_its_watch_shows_one_change() {
     let answer = WorkflowEvent::Answer(key, Err(Refusal::Other("lost".to_owned())));
     assert_eq!(calls(&machine.on_event(now(), answer)).len(), 1);
 }
+
+/// The allocations of a sync that creates the jobs of so many parts, one call at a time.
+fn allocations_of_a_flow(parts: usize) -> u64 {
+    let mut machine = WorkflowMachine::new(Compat::EVICTD, Some(15));
+    machine.on_event(now(), WorkflowEvent::Listed);
+    let template = json!({"metadata": {"name": "t", "namespace": "ml"}, "spec": {"queue": "q"}});
+    let flows: Vec<Value> = (0..parts)
+        .map(|part| json!({"name": format!("t{part}")}))
+        .collect();
+    for part in 0..parts {
+        let mut template = template.clone();
+        template["metadata"]["name"] = json!(format!("t{part}"));
+        let template = object("JobTemplate", template);
+        machine.on_event(now(), WorkflowEvent::Object(None, template));
+    }
+    let flow = json!({"metadata": {"name": "f", "namespace": "ml", "uid": "u2"}, "spec": {"flows": flows}});
+    let flow = object("JobFlow", flow);
+    let mut turns = 0;
+    let allocations = allocation_counter::measure(|| {
+        let mut commands = machine.on_event(now(), WorkflowEvent::Object(None, flow.clone()));
+        loop {
+            let calls = commands.into_iter().find_map(|command| match command {
+                WorkflowCommand::Call(key, call) if key == flow.key() => Some((key, *call)),
+                _ => None,
+            });
+            let Some((key, call)) = calls else { break };
+            turns += usize::from(matches!(call, Call::CreateJob { .. }));
+            let answer = WorkflowEvent::Answer(key, Ok(Done::Nothing));
+            commands = machine.on_event(now(), answer);
+        }
+    });
+    assert_eq!(turns, parts);
+    allocations.count_total
+}
+
+#[test]
+fn a_sync_of_a_flow_works_in_proportion_to_its_parts() {
+    let (few, many) = (allocations_of_a_flow(100), allocations_of_a_flow(400));
+    assert!(many < 5 * few, "{few} allocations, then {many}");
+}

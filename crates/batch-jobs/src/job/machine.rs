@@ -384,10 +384,33 @@ impl JobMachine {
         if choice.action == Action::SyncJob {
             self.settle_syncs(&job);
         } else {
-            let message = format!("Start to execute action {} ", choice.action.as_str());
+            let retries = self.retries_used(&job, &request, &choice.action);
+            let message = format!(
+                "Start to execute action {} {retries}",
+                choice.action.as_str()
+            );
             commands.push(JobCommand::Notice(Notice::normal("ExecuteAction", message)));
         }
         self.start(request, choice.action, End::Usual, now, lister, commands);
+    }
+
+    /// Whether a restart uses up one of the retries, for the event about it. Volcano's event has no such words.
+    fn retries_used(&self, job: &Job, request: &Request, action: &Action) -> String {
+        let task = Task {
+            action,
+            request,
+            compat: self.compat,
+        };
+        let used = task.uses_retry(job.status.state.phase.or_pending());
+        let counts = self.compat.has(Difference::EvictionKeepsRetries);
+        match used.filter(|_| counts) {
+            None => String::new(),
+            Some(false) => "(uses up no retry)".to_owned(),
+            Some(true) => {
+                let (next, most) = (job.status.retry_count.saturating_add(1), job.spec.max_retry);
+                format!("(retry {next} of {most})")
+            }
+        }
     }
 
     /// One sync covers all pending syncs, because it sees the state that they would see.

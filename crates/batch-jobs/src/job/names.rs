@@ -12,8 +12,6 @@ pub(super) const NUMA_POLICY: &str = "volcano.sh/numa-topology-policy";
 pub(super) const PREEMPTABLE: &str = "volcano.sh/preemptable";
 pub(super) const COOLDOWN_TIME: &str = "volcano.sh/cooldown-time";
 pub(super) const REVOCABLE_ZONE: &str = "volcano.sh/revocable-zone";
-pub(super) const BUDGET_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
-pub(super) const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 /// The mark of a pod whose end is no event (S6-035).
 pub(super) const OUT_OF_SYNC: &str = "volcano.sh/controller-out-of-sync";
 /// On a job: the action in place of `RestartJob` when a pod is evicted and the gang is complete without it; of our own.

@@ -35,9 +35,17 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Whether a restart of the whole job is no failure of it, so that it does not use up a retry. The version of the job
-    /// records the restart; one that a crash interrupts before that is counted.
-    pub(crate) fn keeps_retries(&self) -> bool {
+    /// Whether the action restarts pods in this phase, and whether that uses up a retry. A restart that is no failure of the
+    /// job uses up none. The version of the job records the restart; one that a crash interrupts before that is counted.
+    pub(crate) fn uses_retry(&self, phase: JobPhase) -> Option<bool> {
+        let restarts = matches!(
+            procedure(phase, self.action),
+            Procedure::Kill(_, Rule::Restart) | Procedure::KillTarget(_, Rule::Restart)
+        );
+        restarts.then(|| !self.keeps_retries())
+    }
+
+    fn keeps_retries(&self) -> bool {
         let resumed = *self.action == Action::ResumeJob;
         let evicted = self.request.event == Event::PodEvicted;
         resumed && self.compat.has(Difference::ResumeKeepsRetries)
@@ -60,20 +68,22 @@ impl Round {
             return (Self(Work::Nothing), Step::done(Ok(())));
         };
         let phase = job.status.state.phase.or_pending();
-        let keeps_retries = task.keeps_retries();
+        let rule = |rule| match task.uses_retry(phase) {
+            Some(false) => Rule::Enter(JobPhase::Restarting),
+            Some(true) | None => rule,
+        };
         let kill = match procedure(phase, task.action) {
             Procedure::Sync(rule) => {
                 let mut sync = Box::new(Sync::new(info, job, rule, task.compat));
                 let step = sync.start(now, lister);
                 return (Self(Work::Sync(sync)), step);
             }
-            Procedure::Kill(retain, Rule::Restart) if keeps_retries => {
-                let rule = Rule::Enter(JobPhase::Restarting);
-                Some(Kill::all(info, job, retain, rule, task.compat))
+            Procedure::Kill(retain, counted) => {
+                Some(Kill::all(info, job, retain, rule(counted), task.compat))
             }
-            Procedure::Kill(retain, rule) => Some(Kill::all(info, job, retain, rule, task.compat)),
-            Procedure::KillTarget(target, rule) => {
-                Kill::some(info, job, (target, task.request), rule, task.compat)
+            Procedure::KillTarget(target, counted) => {
+                let (target, rule) = ((target, task.request), rule(counted));
+                Kill::some(info, job, target, rule, task.compat)
             }
         };
         let Some(kill) = kill else {

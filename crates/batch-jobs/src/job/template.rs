@@ -2,12 +2,13 @@
 
 use super::claims;
 use super::names::{
-    BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, COOLDOWN_TIME, JOB_NAME, JOB_NAMESPACE,
-    JOB_RETRY_COUNT, JOB_VERSION, NUMA_POLICY, PARTITION, PREEMPTABLE, QUEUE_NAME, REVOCABLE_ZONE,
-    TASK_INDEX, TEMPLATE_UID,
+    COOLDOWN_TIME, JOB_NAME, JOB_NAMESPACE, JOB_RETRY_COUNT, JOB_VERSION, NUMA_POLICY, PARTITION,
+    PREEMPTABLE, QUEUE_NAME, REVOCABLE_ZONE, TASK_INDEX, TEMPLATE_UID,
 };
 use super::object::{Spec, group_name, list_at, map_at, metadata, namespace, pod_name};
-use evictd_batch_objects::{GROUP_NAME, Job, TASK_SPEC, TaskSpec};
+use evictd_batch_objects::{
+    BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, GROUP_NAME, Job, TASK_SPEC, TaskSpec,
+};
 use serde_json::{Map, Value, json};
 
 /// The pod of the task with this index, before plugins add to it. Other fields of the template stay as they are.

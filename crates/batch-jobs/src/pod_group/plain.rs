@@ -1,6 +1,8 @@
 //! The PodGroup of a bare pod, and its deletion.
 
-use evictd_batch_objects::{GROUP_NAME, PodGroup, QUEUE_NAME, pod_usage};
+use evictd_batch_objects::{
+    BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, GROUP_NAME, PodGroup, QUEUE_NAME, pod_usage,
+};
 use evictd_pod::Quantity;
 use evictd_pod::wire::{Metadata, OwnerReference, Pod, ResourceList, TextMap};
 use serde_json::{Map, Value, json};
@@ -17,10 +19,7 @@ const ANNOTATIONS: [&str; 3] = [
     "volcano.sh/revocable-zone",
 ];
 /// The same, of which only the first counts.
-const BUDGETS: [&str; 2] = [
-    "volcano.sh/jdb-min-available",
-    "volcano.sh/jdb-max-unavailable",
-];
+const BUDGETS: [&str; 2] = [BUDGET_MIN_AVAILABLE, BUDGET_MAX_UNAVAILABLE];
 /// Labels of the pod that go over to the group.
 const LABELS: [&str; 2] = ["volcano.sh/preemptable", "volcano.sh/cooldown-time"];
 

@@ -100,16 +100,39 @@ fn s6_026_a_resume_uses_up_no_retry() {
 
 #[test]
 fn s6_019_a_restart_for_an_eviction_uses_up_no_retry_and_one_for_a_failure_does() {
+    for action in [
+        "RestartJob",
+        "RestartTask",
+        "RestartPod",
+        "RestartPartition",
+    ] {
+        uses_up_no_retry(action);
+    }
+}
+
+fn uses_up_no_retry(action: &str) {
     let case = |event: &str| {
-        let mut case = evictable(2, json!([pod("w", 0, "Running")]), "RestartJob");
+        let pods = json!([pod("w", 0, "Running"), pod("w", 1, "Running")]);
+        let mut case = evictable(2, pods, action);
+        if action == "RestartPartition" {
+            let task = &mut case["job"]["spec"]["tasks"][0];
+            task["partitionPolicy"] = json!({"totalPartitions": 2, "partitionSize": 1});
+            for (index, pod) in case["pods"].as_array_mut().unwrap().iter_mut().enumerate() {
+                pod["metadata"]["labels"]["volcano.sh/partition-id"] = json!(index.to_string());
+            }
+        }
         case["job"]["spec"]["policies"][0]["events"] = json!(["PodEvicted", "PodFailed"]);
         case["job"]["status"]["retryCount"] = json!(2);
         asked(
             case,
-            json!({"event": event, "taskName": "w", "podName": "train-w-1", "jobVersion": 1}),
+            json!({"event": event, "taskName": "w", "podName": "train-w-1", "partitionID": "1", "jobVersion": 1}),
         )
     };
-    let retries = |event, compat| answer(case(event), compat)["status"]["retryCount"].clone();
+    let retries = |event, compat| {
+        let status = answer(case(event), compat)["status"].take();
+        assert_eq!(status["phase"], "Restarting", "{action}");
+        status["retryCount"].clone()
+    };
     assert_eq!(retries("PodEvicted", Compat::EVICTD), 2);
     assert_eq!(retries("PodFailed", Compat::EVICTD), 3);
     let without = Compat::EVICTD.without(Difference::EvictionKeepsRetries);

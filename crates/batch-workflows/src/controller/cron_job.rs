@@ -16,6 +16,9 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The most old jobs of a kind that one sync deletes.
+const MOST_DELETIONS: usize = 100;
+
 /// A cron job and its jobs.
 #[derive(Debug)]
 pub(crate) struct Input {
@@ -198,7 +201,8 @@ impl Sync<'_, '_> {
             let created = created.map(evictd_pod::wire::Time::timestamp);
             (created.is_none(), created, job.metadata.name.clone())
         });
-        for job in jobs.into_iter().take(surplus) {
+        // Its sync runs again with each answer, and once more when jobs have gone.
+        for job in jobs.into_iter().take(surplus.min(MOST_DELETIONS)) {
             self.delete(job)?;
         }
         Ok(())

@@ -29,9 +29,9 @@ pub(crate) struct Input {
     action: String,
     /// The jobs with its label.
     jobs: Vec<Arc<Job>>,
-    /// The jobs by the name of their template.
-    by_template: BTreeMap<String, Arc<Job>>,
     templates: BTreeMap<String, Arc<JobTemplate>>,
+    /// The parts whose jobs are missing and whose targets have completed, in order.
+    ready: Vec<String>,
 }
 
 impl Input {
@@ -53,11 +53,16 @@ impl Input {
             let job = jobs.get(namespace, &job_name(flow, name))?;
             Some((name.clone(), Arc::clone(job)))
         });
+        let by_template: BTreeMap<String, Arc<Job>> = by_template.collect();
         let templates = names.filter_map(|name| Some((name.clone(), template(name)?)));
+        let parts = flow.spec.flows.iter();
+        let ready = parts.filter(|part| {
+            !by_template.contains_key(&part.name) && targets_completed(part, &by_template)
+        });
         Self {
+            ready: ready.map(|part| part.name.clone()).collect(),
             action: action.to_owned(),
             jobs: jobs.of_flow(namespace, label(namespace, &metadata.name)),
-            by_template: by_template.collect(),
             templates: templates.collect(),
             flow: Arc::clone(flow),
         }
@@ -114,11 +119,9 @@ fn synced(
     if flow.spec.job_retain_policy == DELETE && phase == Some(JobFlowPhase::Succeed) {
         return delete(input, replay);
     }
-    for part in &flow.spec.flows {
-        if !input.by_template.contains_key(&part.name) && is_ready(input, part) {
-            create(input, &part.name, replay)?;
-        }
-    }
+    replay.each(&input.ready, |replay, template| {
+        create(input, template, replay)
+    })?;
     let mut status = counted(input, now);
     next_phase(&mut status, flow.spec.flows.len());
     let again = !compat.has(Difference::EqualStatusIsUnchanged);
@@ -128,26 +131,26 @@ fn synced(
 
 /// The flow has succeeded, and its jobs are not to be kept (S6-231).
 fn delete(input: &Input, replay: &mut Replay<'_>) -> Result<(), Stop> {
-    for job in &input.jobs {
+    replay.each(&input.jobs, |replay, job| {
         let metadata = &job.metadata;
         let deleted = replay.call(|| Call::DeleteJob {
             namespace: metadata.namespace_or_default().to_owned(),
             name: metadata.name.clone(),
             uid: metadata.uid.to_string(),
         })?;
-        if let Err(refusal) = deleted {
-            return Err(Stop::Failed(refusal.about(JOBS, &metadata.name)));
+        match deleted {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(Stop::Failed(refusal.about(JOBS, &metadata.name))),
         }
-    }
-    Ok(())
+    })
 }
 
 /// Whether the job of every target has completed.
-fn is_ready(input: &Input, flow: &Flow) -> bool {
+fn targets_completed(flow: &Flow, by_template: &BTreeMap<String, Arc<Job>>) -> bool {
     let targets = flow.depends_on.iter();
     let mut targets = targets.flat_map(|depends_on| &depends_on.targets);
     targets.all(|target| {
-        let job = input.by_template.get(target);
+        let job = by_template.get(target);
         job.is_some_and(|job| job.status.state.phase == JobPhase::Completed)
     })
 }
@@ -203,6 +206,10 @@ fn counted(input: &Input, now: Timestamp) -> JobFlowStatus {
         state: input.flow.status.state.clone(),
         ..JobFlowStatus::default()
     };
+    let mut entries: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (index, entry) in status.job_status_list.iter().enumerate() {
+        entries.entry(entry.name.clone()).or_default().push(index);
+    }
     for job in &input.jobs {
         let name = &job.metadata.name;
         let names = match job.status.state.phase.known() {
@@ -218,7 +225,8 @@ fn counted(input: &Input, now: Timestamp) -> JobFlowStatus {
             names.push(name.clone());
         }
         status.conditions.insert(name.clone(), condition(job));
-        set_status(&mut status.job_status_list, job, now);
+        let known = entries.get(name).map(Vec::as_slice).unwrap_or_default();
+        set_status(&mut status.job_status_list, known, job, now);
     }
     status
 }
@@ -242,13 +250,13 @@ fn condition(job: &Job) -> FlowCondition {
     }
 }
 
-/// The entry of a job in the list replaces its earlier one.
-fn set_status(list: &mut Vec<FlowJobStatus>, job: &Job, now: Timestamp) {
+/// The entry of a job in the list replaces its earlier ones, which have these indices.
+fn set_status(list: &mut Vec<FlowJobStatus>, known: &[usize], job: &Job, now: Timestamp) {
     let running = job.status.running_duration.as_deref();
     let running = running.and_then(|text| duration::parse(text).ok());
     let ended = created(job).zip(running);
     let ended = ended.and_then(|(created, running)| created.checked_add(running).ok());
-    let earlier = list.iter().rfind(|entry| entry.name == job.metadata.name);
+    let earlier = known.last().and_then(|index| list.get(*index));
     let histories = earlier.map(|entry| entry.running_histories.clone());
     let phase = job.status.state.phase.to_string();
     let entry = FlowJobStatus {
@@ -259,13 +267,12 @@ fn set_status(list: &mut Vec<FlowJobStatus>, job: &Job, now: Timestamp) {
         restart_count: job.status.retry_count,
         running_histories: history(histories.unwrap_or_default(), phase, now),
     };
-    let mut same = list
-        .iter_mut()
-        .filter(|known| known.name == entry.name)
-        .peekable();
-    if same.peek().is_some() {
-        same.for_each(|known| known.clone_from(&entry));
-    } else {
+    for index in known {
+        if let Some(earlier) = list.get_mut(*index) {
+            earlier.clone_from(&entry);
+        }
+    }
+    if known.is_empty() {
         list.push(entry);
     }
 }

@@ -8,6 +8,19 @@ use evictd_reconcile::{Notice, difference};
 pub(super) struct Replay<'a> {
     answers: &'a [Answer],
     pub(super) notices: Vec<Notice>,
+    taken: usize,
+    settled: Settled,
+}
+
+/// The part of a sync that need not run again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Settled {
+    /// The items of [`Replay::each`].
+    pub(super) items: usize,
+    /// The answers that they took in this turn.
+    pub(super) answers: usize,
+    /// The events that they recorded in this turn.
+    pub(super) notices: usize,
 }
 
 /// Why a sync does not go on.
@@ -20,11 +33,40 @@ pub(super) enum Stop {
 }
 
 impl<'a> Replay<'a> {
-    pub(super) const fn new(answers: &'a [Answer]) -> Self {
+    /// `items` of [`Replay::each`] are settled, and their answers are not among these.
+    pub(super) const fn new(answers: &'a [Answer], items: usize) -> Self {
         Self {
             answers,
             notices: Vec::new(),
+            taken: 0,
+            settled: Settled {
+                items,
+                answers: 0,
+                notices: 0,
+            },
         }
+    }
+
+    pub(super) const fn settled(&self) -> Settled {
+        self.settled
+    }
+
+    /// Handles each item with its calls, and never again once they are answered: else a sync would be quadratic in its calls.
+    /// A sync has at most one such loop, before its other calls. Nothing but the calls and events of an item may matter later.
+    pub(super) fn each<T>(
+        &mut self,
+        items: &[T],
+        handle: impl Fn(&mut Self, &T) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        while let Some(item) = items.get(self.settled.items) {
+            handle(self, item)?;
+            self.settled = Settled {
+                items: self.settled.items + 1,
+                answers: self.taken,
+                notices: self.notices.len(),
+            };
+        }
+        Ok(())
     }
 
     /// The answer to a call, if it has one.
@@ -33,6 +75,7 @@ impl<'a> Replay<'a> {
             return Err(Stop::Call(call()));
         };
         self.answers = rest;
+        self.taken += 1;
         Ok(answer)
     }
 

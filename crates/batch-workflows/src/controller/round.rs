@@ -21,9 +21,12 @@ pub(crate) struct Round {
     input: Input,
     now: Timestamp,
     compat: Compat,
+    /// Those that the next turn needs.
     answers: Vec<Answer>,
-    /// How many events have been recorded.
+    /// How many events of the next turn have been recorded.
     recorded: usize,
+    /// How many items of its loop need not be looked at again.
+    settled: usize,
 }
 
 /// The next call, or the end of a sync.
@@ -43,6 +46,7 @@ impl Round {
             compat,
             answers: Vec::new(),
             recorded: 0,
+            settled: 0,
         }
     }
 
@@ -52,15 +56,19 @@ impl Round {
 
     /// The events that are new, and the next step.
     pub(crate) fn step(&mut self) -> (Vec<Notice>, Next) {
-        let mut replay = Replay::new(&self.answers);
+        let mut replay = Replay::new(&self.answers, self.settled);
         let (now, compat) = (self.now, self.compat);
         let result = match &self.input {
             Input::CronJob(input) => cron_job::sync(input, now, compat, &mut replay),
             Input::JobFlow(input) => job_flow::sync(input, now, compat, &mut replay).map(|()| None),
             Input::JobTemplate(input) => job_template::sync(input, &mut replay).map(|()| None),
         };
+        let settled = replay.settled();
+        let all = replay.notices.len();
         let notices: Vec<Notice> = replay.notices.into_iter().skip(self.recorded).collect();
-        self.recorded += notices.len();
+        self.recorded = all - settled.notices;
+        self.settled = settled.items;
+        self.answers.drain(..settled.answers);
         let next = match result {
             Ok(due) => Next::Done(Ok(due)),
             Err(Stop::Failed(error)) => Next::Done(Err(error)),

@@ -3,10 +3,11 @@
 use super::{OnNode, Plugin, Tiers, Vote};
 use crate::conf::{Arguments, PluginName};
 use crate::session::objects::{PREEMPTABLE, ZONE, is_true};
+use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
-use crate::session::snapshot::{BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, Snapshot};
+use evictd_batch_objects::{BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE};
 use evictd_placement::{Cluster, MAX_SCORE, NodeId};
 use evictd_pod::duration;
 use hashbrown::HashMap;

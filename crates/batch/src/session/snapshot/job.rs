@@ -8,17 +8,14 @@ use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::upstream::Upstream;
 use crate::session::topology::DomainId;
 use evictd_batch_objects::{
-    PodGroupCondition, PodGroupConditionType, PodGroupPhase, PodGroupStatus,
+    BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, PodGroupCondition, PodGroupConditionType,
+    PodGroupPhase, PodGroupStatus,
 };
 use evictd_pod::TooManyResources;
 use evictd_pod::wire::{ResourceList, TextMap};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use std::sync::Arc;
-
-/// The annotations of a group with its disruption budget.
-pub(crate) const BUDGET_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
-pub(crate) const BUDGET_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 
 /// The annotations of a group that say which of its tasks belong together, and which come first.
 pub(crate) const TOPOLOGY_AFFINITY: &str = "volcano.sh/task-topology-affinity";

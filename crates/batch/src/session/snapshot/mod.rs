@@ -13,8 +13,7 @@ pub(crate) mod upstream;
 
 pub(crate) use facts::{Budget, Facts, Quota};
 pub(crate) use job::{
-    BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, GROUP_MARKS, Job, TOPOLOGY_AFFINITY,
-    TOPOLOGY_ANTI_AFFINITY, TOPOLOGY_TASK_ORDER,
+    GROUP_MARKS, Job, TOPOLOGY_AFFINITY, TOPOLOGY_ANTI_AFFINITY, TOPOLOGY_TASK_ORDER,
 };
 pub(crate) use node::Node;
 pub(crate) use queue::{Dequeue, Queue};
