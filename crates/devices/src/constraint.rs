@@ -25,6 +25,16 @@ impl<'c> Constraint<'c> {
         })
     }
 
+    /// What it wants, in words.
+    pub(crate) fn wanted(&self) -> String {
+        let attribute = self.attribute;
+        if self.is_distinct {
+            format!("different values of the attribute {attribute}")
+        } else {
+            format!("the same value of the attribute {attribute}")
+        }
+    }
+
     /// `request` is a request, or a request and one of its alternatives after a slash.
     fn is_about(&self, request: &str) -> bool {
         let base = request.split_once('/').map_or(request, |(base, _)| base);

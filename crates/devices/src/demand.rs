@@ -4,7 +4,7 @@ use crate::allocation;
 use crate::claim::Claim;
 use crate::inventory::Inventory;
 use crate::limits::{Limits, Problem};
-use crate::search::search;
+use crate::search::{search, shortage};
 use crate::selectors::Selectors;
 use crate::slice::Node;
 use crate::verdicts::NodeVerdicts;
@@ -101,6 +101,17 @@ impl Demand {
     /// Why that is impossible.
     pub fn allocate(&self, known: &Inventory, node: &dyn Node) -> Result<Vec<Allocation>, Problem> {
         self.allocate_within(known, node, u64::MAX).0
+    }
+
+    /// What is short on a node where [`Self::allocate`] finds too few devices, and which claims hold it. `None` if that
+    /// cannot be found out.
+    pub fn shortage(&self, known: &Inventory, node: &dyn Node) -> Option<String> {
+        let limits = Limits {
+            evaluated: MOST_EVALUATED + 1,
+            evaluated_cost: &AtomicU64::new(0),
+            spent: Cell::new(0),
+        };
+        shortage(&self.claims, known, node, &limits)
     }
 
     /// Whether all claims can be allocated on a node, and the cost of the search. It need not search where nothing has changed

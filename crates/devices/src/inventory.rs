@@ -268,6 +268,11 @@ impl Inventory {
         self.assumed.contains_key(claim)
     }
 
+    /// The allocations that the API server does not show yet.
+    pub(crate) fn assumed(&self) -> impl Iterator<Item = &Allocation> {
+        self.assumed.values().map(|assumed| &assumed.allocation)
+    }
+
     /// From now on pods may use the assumed allocations of earlier pods of their gang.
     pub fn begin_sharing(&mut self) {
         self.shared = Some(BTreeSet::new());

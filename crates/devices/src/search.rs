@@ -1,6 +1,10 @@
 //! Searches devices on one node by backtracking: each request takes the first matching device, or the next one if the
 //! rest then fails. The first solution wins, as in kube-scheduler's allocator.
 
+mod shortage;
+
+pub(crate) use shortage::shortage;
+
 use crate::MOST_DEVICES;
 use crate::allocation::{self, Given};
 use crate::candidate::{Candidate, Candidates};
@@ -13,7 +17,7 @@ use crate::pool::{Pool, State};
 use crate::selectors::{Selector, Selectors};
 use crate::slice::Node;
 use evictd_pod::Quantity;
-use evictd_pod::wire::{Allocation, Device};
+use evictd_pod::wire::{Allocation, Device, Taint};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -401,7 +405,8 @@ impl<'a> Search<'a> {
         let claim = at.0;
         let subrequest = self.resolved(at).subrequest;
         let candidate = &self.candidates.all[index];
-        if !candidate.is_free(at, subrequest) || has_untolerated_taint(candidate.device, subrequest)
+        if !candidate.is_free(at, subrequest)
+            || untolerated_taint(candidate.device, subrequest).is_some()
         {
             return Ok(false);
         }
@@ -479,9 +484,9 @@ fn constraints(claim: &Claim) -> Vec<Constraint<'_>> {
     constraints.filter_map(Constraint::new).collect()
 }
 
-fn has_untolerated_taint(device: &Device, subrequest: &Subrequest) -> bool {
+fn untolerated_taint<'d>(device: &'d Device, subrequest: &Subrequest) -> Option<&'d Taint> {
     let mut taints = device.taints.iter();
-    taints.any(|taint| {
+    taints.find(|taint| {
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !taint.is_tolerated(&subrequest.tolerations)
     })

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod partitions;
+mod shortages;
 
 use super::{Demand, Inventory, Node, Problem};
 use evictd_pod::wire::{Allocation, DeviceClass, ResourceClaim, ResourceSlice};

@@ -65,6 +65,8 @@ pub struct Framework {
     pub recorder: Arc<dyn Recorder>,
     /// Whether there are custom plugins, which may read any label of a pod.
     pub(crate) has_custom_plugins: bool,
+    /// How long the devices of a pod may take to be bound.
+    pub(crate) device_timeout: Duration,
     /// Whether `DynamicResources` keeps pods out of the queue whose claims do not exist yet (`PreEnqueue`).
     pub(crate) waits_for_claims: bool,
 }
@@ -149,6 +151,7 @@ impl Framework {
                 tie_break: TieBreak::default(),
                 recorder: Arc::new(NoRecorder),
                 has_custom_plugins: false,
+                device_timeout: Duration::from_mins(10),
                 waits_for_claims: true,
             })
     }
@@ -232,6 +235,7 @@ impl Framework {
             tie_break: TieBreak::default(),
             recorder: Arc::new(NoRecorder),
             has_custom_plugins: !custom.is_empty(),
+            device_timeout: profile.args.binding_timeout.unsigned_abs(),
             waits_for_claims: waits_for_claims(profile),
         })
     }

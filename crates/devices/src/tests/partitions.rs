@@ -7,13 +7,13 @@ use crate::{
 };
 
 /// A device that consumes this much of the counter `memory`.
-fn part(name: &str, gibibytes: i64) -> Value {
+pub(super) fn part(name: &str, gibibytes: i64) -> Value {
     json!({ "name": name, "consumesCounters": [{
         "counterSet": "card", "counters": { "memory": { "value": format!("{gibibytes}Gi") } } }] })
 }
 
 /// A card of 40Gi with these parts.
-fn parted(parts: &[Value]) -> Inventory {
+pub(super) fn parted(parts: &[Value]) -> Inventory {
     let mut known = inventory();
     let pool = json!({ "name": "one", "generation": 1, "resourceSliceCount": 2 });
     let sets = json!([{ "name": "card", "counters": { "memory": { "value": "40Gi" } } }]);
@@ -25,7 +25,7 @@ fn parted(parts: &[Value]) -> Inventory {
     known
 }
 
-fn wanted(count: i64) -> Value {
+pub(super) fn wanted(count: i64) -> Value {
     json!({ "requests": exactly(json!({ "count": count })) })
 }
 
@@ -74,7 +74,7 @@ fn a_pool_with_an_unknown_counter_is_invalid_everywhere() {
     assert_eq!(problem, Problem::InvalidPools);
 }
 
-fn result(device: &str, more: Value) -> Value {
+pub(super) fn result(device: &str, more: Value) -> Value {
     let mut result =
         json!({ "request": "r", "driver": "gpu.example.com", "pool": "one", "device": device });
     for (key, value) in more.as_object().unwrap() {
@@ -83,7 +83,7 @@ fn result(device: &str, more: Value) -> Value {
     result
 }
 
-fn allocated(name: &str, results: Value) -> ResourceClaim {
+pub(super) fn allocated(name: &str, results: Value) -> ResourceClaim {
     let mut claim = claim(name, json!({}));
     claim.status =
         serde_json::from_value(json!({ "allocation": { "devices": { "results": results } } }))

@@ -258,8 +258,49 @@ impl Filter for Devices {
                 | Problem::Selector(detail)
                 | Problem::Claim(detail),
             ) => Some(detail),
-            _ => None,
+            Err(Problem::NotEnough | Problem::InvalidPools) => {
+                let (special, _) = self.on(here);
+                let demand = special.as_deref().unwrap_or(&self.demand);
+                demand.shortage(here.cluster.devices(), &node_view(here))
+            }
+            Err(Problem::TooExpensive | Problem::Interrupted) => None,
+            Ok(_) => self.unusable(here),
         }
+    }
+}
+
+/// The most devices that are named of a claim.
+const NAMED: usize = 4;
+
+impl Devices {
+    /// The allocated claims of the pod whose devices cannot be used on this node.
+    fn unusable(&self, here: Here<'_>) -> Option<String> {
+        let claims = claims(here.cluster, &self.pod).ok()?.into_iter();
+        let lines = claims.filter_map(|claim| {
+            let allocation = allocation(here.cluster, claim)?;
+            let has_failed = has_failed_binding(allocation, &claim.status);
+            let reach = allocation.node_selector.as_ref();
+            let is_here = reach.is_none_or(|reach| selects(reach, &node_view(here)));
+            let why = match (has_failed, is_here) {
+                (true, _) => "which their driver cannot bind",
+                (false, false) => "which this node cannot use",
+                (false, true) => return None,
+            };
+            let devices = allocation.devices.results.iter().take(NAMED);
+            let devices = devices.map(|result| format!("{} of {}", result.device, result.pool));
+            let devices = devices.collect::<Vec<_>>().join(", ");
+            let mut others = claim.status.reserved_for.iter();
+            let others = others.any(|consumer| consumer.uid != self.pod.uid());
+            let until = if others {
+                "until its other pods end"
+            } else {
+                "until it is deallocated"
+            };
+            let name = claim.metadata.full_name();
+            Some(format!("claim {name} has {devices}, {why}, {until}"))
+        });
+        let lines: Vec<String> = lines.collect();
+        (!lines.is_empty()).then(|| lines.join("; "))
     }
 }
 

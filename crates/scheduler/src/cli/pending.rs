@@ -1,6 +1,6 @@
 //! `evictd-scheduler pending`: lists the pending pods of a running scheduler.
 
-use crate::explain::{blockers, suggestions};
+use crate::explain::{blockers, obstacles, suggestions};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, ApiError, CALL_TIMEOUT, Credentials};
@@ -61,6 +61,8 @@ struct Suggestions {
     by_node: IndexMap<String, Vec<Vec<String>>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     blockers: Vec<String>,
+    #[serde(default)]
+    obstacles: IndexMap<String, String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -156,6 +158,7 @@ fn one(pod: &str, pending: &Pending, view: View) -> String {
         }
         Some(help) => {
             parts.extend(blockers(&help.blockers, view));
+            parts.extend(obstacles(&help.obstacles, view));
             parts.extend(suggestions(&help.by_node, view));
         }
         None => {}

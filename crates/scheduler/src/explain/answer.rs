@@ -6,7 +6,7 @@ use evictd_pod::resources::{CPU, MEMORY, quantity};
 use evictd_pod::wire;
 use evictd_preemption::{Compat, PlanError, breaking, budgets_of};
 use evictd_scheduling::{
-    ClaimRef, Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores, Verdict,
+    ClaimRef, Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores,
     simulation::claims, suggestions, waking_events,
 };
 use indexmap::IndexMap;
@@ -159,7 +159,8 @@ impl Answer {
                 .iter()
                 .map(|name| PluginName::parse(name).unwrap_or(PluginName::Other));
             answer.wakes = waking_events(rejectors.collect()).into_iter().collect();
-            answer.obstacles = obstacles(case, &filtered);
+            let obstacles = framework.obstacles(cluster, pod, &filtered, NEAREST);
+            answer.obstacles = obstacles.into_iter().collect();
             answer.blockers = case.blockers();
             let mut failure = Failure::of(case, &filtered, failure);
             if gang.is_some() {
@@ -275,25 +276,6 @@ fn writes(claim: &ClaimRef) -> Vec<String> {
 
 /// The most nodes with obstacles or suggestions.
 const NEAREST: usize = 5;
-
-/// The obstacles on the nodes that need the least: first those where preemption could help.
-fn obstacles(case: &Case, filtered: &Filtered) -> BTreeMap<String, String> {
-    let verdicts = case.cluster.node_ids().zip(&filtered.verdicts);
-    let rejected = verdicts.filter_map(|(id, verdict)| match verdict {
-        Verdict::Rejected(index, rejection) => {
-            Some((rejection.code, std::cmp::Reverse(*index), id))
-        }
-        _ => None,
-    });
-    let mut rejected: Vec<_> = rejected.collect();
-    // A node that a later filter rejected has passed more of them.
-    rejected.sort();
-    let nearest = rejected.into_iter().take(NEAREST).filter_map(|(_, _, id)| {
-        let obstacle = case.framework.obstacle(&case.cluster, &case.pod, id)?;
-        Some((case.cluster.node_name(id).to_owned(), obstacle))
-    });
-    nearest.collect()
-}
 
 /// The budgets that the eviction of these pods of a node violates.
 fn violated_budgets(case: &Case, node: NodeId, victims: &[u32]) -> BTreeSet<String> {

@@ -4,4 +4,4 @@ mod answer;
 mod page;
 
 pub(crate) use answer::Answer;
-pub(crate) use page::{blockers, page, replicas, suggestions};
+pub(crate) use page::{blockers, obstacles, page, replicas, suggestions};

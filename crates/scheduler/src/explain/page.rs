@@ -21,12 +21,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         let would = failure.message.as_deref().unwrap_or(&failure.fit_error);
         parts.push(view.hanging("kube-scheduler would say: ", would));
     }
-    if !answer.obstacles.is_empty() {
-        let lines = answer.obstacles.iter();
-        let lines = lines.map(|(node, what)| view.hanging("  ", &format!("{node}: {what}")));
-        let head = view.sentence("Obstacles on the nearest nodes:");
-        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
-    }
+    parts.extend(obstacles(&answer.obstacles, view));
     parts.extend(blockers(&answer.blockers, view));
     parts.extend(suggestions(&answer.suggestions, view));
     if !answer.wakes.is_empty() && is_tried {
@@ -65,6 +60,18 @@ pub(crate) fn replicas(count: usize, view: View) -> String {
     view.sentence(&format!(
         "{up_to}{count} {pods} like it {verb} now, this one included."
     ))
+}
+
+/// What is in the way on the nearest nodes.
+pub(crate) fn obstacles<'o>(
+    by_node: impl IntoIterator<Item = (&'o String, &'o String)>,
+    view: View,
+) -> Option<String> {
+    let lines = by_node.into_iter();
+    let lines = lines.map(|(node, what)| view.hanging("  ", &format!("{node}: {what}")));
+    let lines: Vec<String> = lines.collect();
+    let head = view.sentence("Obstacles on the nearest nodes:");
+    (!lines.is_empty()).then(|| format!("{head}\n{}", lines.join("\n")))
 }
 
 /// The changes after which the pod would fit, by node.

@@ -367,6 +367,7 @@ impl Engine {
                 let options = BindOptions {
                     recorder: Some(BindingRecorder::new(&self.recorder, scheduler_of(&pod))),
                     scheduler: scheduler_of(&pod).to_owned(),
+                    device_timeout: self.scheduler.device_timeout(&pod),
                     pre_bind,
                     binder: self.extenders.binder(&pod),
                     of_many: gang_barrier.is_some(),

@@ -196,7 +196,8 @@ fn pending_lists_the_waiting_pods_and_the_suggestions_for_one() {
     let large: Value = serde_json::from_str(&pending(&["--pod", "large", "-o", "json"])).unwrap();
     assert_eq!(
         large["help"],
-        json!({ "feasible": 0, "remedies": { "one": [["3 more cpu"]] } })
+        json!({ "feasible": 0, "remedies": { "one": [["3 more cpu"]] },
+            "obstacles": { "one": "insufficient cpu by 3" } })
     );
 }
 

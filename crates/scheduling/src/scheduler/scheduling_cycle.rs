@@ -33,6 +33,8 @@ pub struct Suggestions {
     pub nodes: Vec<NodeSuggestions>,
     /// The objects that keep it from every node, one line each; empty if the pod fits.
     pub blockers: Vec<String>,
+    /// What is in the way on the nearest nodes, with amounts and names.
+    pub obstacles: Vec<(String, String)>,
 }
 
 const POOLS: [Pool; 5] = [
@@ -394,6 +396,12 @@ impl Scheduler {
         Outcome::Unschedulable(rejected)
     }
 
+    /// How long the devices of a pod may take to be bound, by the `bindingTimeout` of its profile.
+    pub fn device_timeout(&self, pod: &wire::Pod) -> Option<std::time::Duration> {
+        let profile = self.binding.profile_of(pod)?;
+        Some(self.binding.profiles[profile].device_timeout)
+    }
+
     /// Looks for changes that would let the pod of that name fit, on at most `most` nodes. `None` if it does not wait, or cannot
     /// be decided about.
     pub fn suggest(&mut self, namespace: &str, name: &str, most: usize) -> Option<Suggestions> {
@@ -414,10 +422,13 @@ impl Scheduler {
         let pod = cluster.pod(wire.clone()).ok()?;
         let filtered = framework.filter(cluster, &pod);
         let feasible = filtered.feasible.len();
-        let blockers = if feasible == 0 {
-            framework.blockers(cluster, &pod)
+        let (blockers, obstacles) = if feasible == 0 {
+            (
+                framework.blockers(cluster, &pod),
+                framework.obstacles(cluster, &pod, &filtered, most),
+            )
         } else {
-            Vec::new()
+            (Vec::new(), Vec::new())
         };
         cluster.release(pod);
         let nodes = if feasible == 0 {
@@ -429,6 +440,7 @@ impl Scheduler {
             feasible,
             nodes,
             blockers,
+            obstacles,
         })
     }
 

@@ -153,6 +153,7 @@ impl Engine {
         debug!("{reference} is assigned to {node} by a session");
         let options = BindOptions {
             scheduler: pod.spec.scheduler_name_or_default().to_owned(),
+            device_timeout: self.scheduler.device_timeout(&pod),
             pre_bind,
             of_many: true,
             ..BindOptions::default()

@@ -51,6 +51,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use write_queue::{WriteSender, write_queue};
 
+/// How long the devices of a pod may take to be bound without a profile, as in kube-scheduler.
+const DEVICE_TIMEOUT: Duration = Duration::from_mins(10);
+
 /// The most concurrent writes of each kind, and time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
@@ -65,8 +68,6 @@ pub(crate) struct Limits {
     pub(crate) call: Duration,
     /// How long the claims of a pod may take to get their volumes.
     pub(crate) volumes: Duration,
-    /// How long the devices of a pod may take to be bound.
-    pub(crate) devices: Duration,
 }
 
 impl Default for Limits {
@@ -79,7 +80,6 @@ impl Default for Limits {
             victims: 16,
             call: CALL_TIMEOUT,
             volumes: Duration::from_mins(10),
-            devices: Duration::from_mins(10),
         }
     }
 }
@@ -156,6 +156,8 @@ pub(crate) struct BindOptions {
     pub(crate) scheduler: String,
     /// The changes of the pod's claims in `PreBind`.
     pub(crate) pre_bind: PreBindPlan,
+    /// How long the devices of the pod may take to be bound, if its profile says so.
+    pub(crate) device_timeout: Option<Duration>,
     /// An extender that binds the pod.
     pub(crate) binder: Option<Binder>,
     /// No pod of the gang is bound before the claims of all its pods are prepared.
@@ -399,7 +401,7 @@ impl Shared {
     ) -> Result<(), Failure> {
         let (plan, scheduler) = (&options.pre_bind, &options.scheduler);
         let announce = || self.events.waits_for_devices(scheduler, pod, node);
-        let within = self.limits.devices;
+        let within = options.device_timeout.unwrap_or(DEVICE_TIMEOUT);
         devices::pre_bind(&self.calls, pod, &plan.devices, within, announce).await?;
         let within = self.limits.volumes;
         volumes::pre_bind(&self.calls, pod, node, &plan.volumes, within).await
