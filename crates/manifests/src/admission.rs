@@ -95,6 +95,12 @@ impl Admission {
                 self.claims.complete(&mut claim);
                 completed.objects.push(Object::PersistentVolumeClaim(claim));
             }
+            Object::PodGroup(mut group) => {
+                if group.metadata.uid.is_empty() {
+                    self.priority_classes.set_group_priority(&mut group)?;
+                }
+                completed.objects.push(Object::PodGroup(group));
+            }
             object => completed.objects.push(object),
         }
         for object in &mut completed.objects {

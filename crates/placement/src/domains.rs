@@ -85,8 +85,8 @@ impl Domains {
         }
     }
 
-    /// The domains that a gang may use, sorted by label values. If some of its pods are on nodes already, only the
-    /// domains of these nodes remain.
+    /// The domains that a gang of a batch session may use, sorted by label values. If some of its pods are on nodes already,
+    /// only the domains of these nodes remain.
     pub fn choice(&self, taken: impl IntoIterator<Item = NodeId>) -> Vec<Domain<'_>> {
         let taken = taken.into_iter().filter_map(|node| self.at(node));
         let taken: BTreeSet<usize> = taken.collect();
@@ -94,6 +94,40 @@ impl Domains {
             return (0..self.count()).map(|index| self.get(index)).collect();
         }
         taken.into_iter().map(|index| self.get(index)).collect()
+    }
+
+    /// The domains that a group may use, sorted by label values. If some of its pods have a node already, only the domain of
+    /// these nodes remains.
+    ///
+    /// # Errors
+    /// Those pods are in several domains, or one of them is in none (S7-090).
+    pub fn of_group<'p>(
+        &self,
+        cluster: &Cluster,
+        scheduled: impl IntoIterator<Item = (&'p str, &'p str)>,
+    ) -> Result<Vec<Domain<'_>>, String> {
+        const START: &str = "cannot determine domain for already scheduled pods:";
+        let mut taken: Option<usize> = None;
+        for (pod, node) in scheduled {
+            // A node that is gone says nothing about its domain.
+            let Some(node) = cluster.find_node(node) else {
+                continue;
+            };
+            let Some(found) = self.at(node) else {
+                return Err(format!("{START} no topology domain found for pod {pod}"));
+            };
+            if let Some(before) = taken.filter(|before| *before != found) {
+                let [one, other] = [before, found].map(|index| self.values[index].join(","));
+                return Err(format!(
+                    "{START} more than 1 domain found for pod group: {one}, {other}"
+                ));
+            }
+            taken = Some(found);
+        }
+        Ok(match taken {
+            Some(index) => vec![self.get(index)],
+            None => (0..self.count()).map(|index| self.get(index)).collect(),
+        })
     }
 }
 
@@ -137,27 +171,31 @@ mod tests {
         cluster
     }
 
-    /// The possible domains and their nodes.
-    fn choice(domains: &Domains, nodes: usize, taken: &[usize]) -> Vec<(String, Vec<usize>)> {
-        let taken = taken.iter().map(|node| NodeId::of(*node));
-        let choice = domains.choice(taken).into_iter();
+    /// The possible domains and their nodes, for a group with pods on nodes of these names.
+    fn choice(
+        domains: &Domains,
+        cluster: &Cluster,
+        taken: &[&str],
+    ) -> Result<Vec<(String, Vec<usize>)>, String> {
+        let taken = taken.iter().map(|node| ("train-0", *node));
+        let choice = domains.of_group(cluster, taken)?.into_iter();
         let nodes = |domain: &Domain<'_>| {
-            let nodes = (0..nodes).filter(|node| domain.contains(NodeId::of(*node)));
+            let nodes = (0..6).filter(|node| domain.contains(NodeId::of(*node)));
             nodes.collect()
         };
-        choice
+        Ok(choice
             .map(|domain| (domain.to_string(), nodes(&domain)))
-            .collect()
+            .collect())
     }
 
-    fn named(domains: &[(&str, &[usize])]) -> Vec<(String, Vec<usize>)> {
+    fn named(domains: &[(&str, &[usize])]) -> Result<Vec<(String, Vec<usize>)>, String> {
         let domains = domains.iter();
         let domains = domains.map(|(name, nodes)| ((*name).to_owned(), nodes.to_vec()));
-        domains.collect()
+        Ok(domains.collect())
     }
 
     #[test]
-    fn nodes_with_equal_values_form_a_domain_and_nodes_without_a_label_have_none() {
+    fn s7_090_nodes_with_equal_values_form_a_domain_and_running_pods_fix_it() {
         let cluster = cluster(&[
             &[("zone", "b"), ("rack", "1")],
             &[("zone", "a"), ("rack", "2")],
@@ -166,8 +204,9 @@ mod tests {
             &[],
             &[("zone", "b"), ("rack", "1")],
         ]);
-        let by = |keys: &[&str], taken: &[usize]| {
-            choice(&Domains::new(&cluster, keys.iter().copied()), 6, taken)
+        let by = |keys: &[&str], taken: &[&str]| {
+            let domains = Domains::new(&cluster, keys.iter().copied());
+            choice(&domains, &cluster, taken)
         };
         let zones: &[(&str, &[usize])] = &[("zone=a", &[1, 2, 3]), ("zone=b", &[0, 5])];
         assert_eq!(by(&["zone"], &[]), named(zones));
@@ -179,11 +218,21 @@ mod tests {
                 ("zone=b, rack=1", &[0, 5]),
             ])
         );
-        // Only the domains of running pods remain. A node without a domain adds no restriction.
-        assert_eq!(by(&["zone"], &[4, 5]), named(&zones[1..]));
-        assert_eq!(by(&["zone"], &[4]), named(zones));
-        assert_eq!(by(&["zone"], &[0, 1]), named(zones));
+        // Only the domain of running pods remains. A node that is gone adds no restriction.
+        assert_eq!(by(&["zone"], &["0", "5"]), named(&zones[1..]));
+        assert_eq!(by(&["zone"], &["gone"]), named(zones));
+        let start = "cannot determine domain for already scheduled pods:";
+        assert_eq!(
+            by(&["zone"], &["4"]),
+            Err(format!("{start} no topology domain found for pod train-0"))
+        );
+        assert_eq!(
+            by(&["zone"], &["0", "1"]),
+            Err(format!(
+                "{start} more than 1 domain found for pod group: b, a"
+            ))
+        );
         assert_eq!(by(&["row"], &[]), named(&[]));
-        assert_eq!(by(&[], &[3]), named(&[("", &[0, 1, 2, 3, 4, 5])]));
+        assert_eq!(by(&[], &["3"]), named(&[("", &[0, 1, 2, 3, 4, 5])]));
     }
 }

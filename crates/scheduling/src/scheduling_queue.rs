@@ -261,7 +261,9 @@ impl SchedulingQueue {
             self.advance(now, PodEvent::Assigned { pod, node });
             self.drop(&key);
             if let Some(group) = group_of(new) {
-                self.hints.groups.bind(group, &key, &new.spec.node_name);
+                self.hints
+                    .groups
+                    .bind(group, &key, new, &new.spec.node_name);
             }
             return self.raise(now, pod_added(new), Scope::All);
         }
@@ -335,7 +337,9 @@ impl SchedulingQueue {
         let commands = self.advance(now, PodEvent::Assigned { pod, node });
         self.drop(&key);
         if let Some(group) = group_of(new) {
-            self.hints.groups.bind(group, &key, &new.spec.node_name);
+            self.hints
+                .groups
+                .bind(group, &key, new, &new.spec.node_name);
         }
         let freed_node = freed(commands).filter(|_| !self.hints.settings.as_kube_scheduler);
         if let Some(node) = freed_node {

@@ -8,6 +8,15 @@ use evictd_pod::wire;
 #[derive(Debug, Clone, Default)]
 pub(super) struct PriorityClasses(Vec<wire::PriorityClass>);
 
+enum Found<'c> {
+    Class(&'c wire::PriorityClass),
+    /// The value of a built-in class.
+    System(i32),
+    Nothing,
+}
+
+const FIELD: &str = "spec.priorityClassName";
+
 impl PriorityClasses {
     pub(super) fn add(&mut self, class: wire::PriorityClass) {
         self.0.push(class);
@@ -17,8 +26,44 @@ impl PriorityClasses {
     pub(super) fn set_priority(&self, admitted: &mut Admitted) -> Result<(), Refusal> {
         let spec = &admitted.pod.spec;
         let name = spec.priority_class_name.clone();
-        if name.is_empty() && spec.priority.is_some() {
-            return Ok(());
+        match self.find(&name, spec.priority) {
+            Ok(Found::Class(class)) => set(admitted, class, name.is_empty()),
+            Ok(Found::System(priority)) => {
+                admitted.pod.spec.priority.get_or_insert(priority);
+            }
+            Ok(Found::Nothing) => {}
+            Err(message) => return Err(admitted.refusal(FIELD, message)),
+        }
+        Ok(())
+    }
+
+    /// Sets the priority of a group by its class or by the global default, as that of a pod (S7-015).
+    pub(super) fn set_group_priority(&self, group: &mut wire::PodGroup) -> Result<(), Refusal> {
+        let spec = &mut group.spec;
+        match self.find(&spec.priority_class_name, spec.priority) {
+            Ok(Found::Class(class)) => {
+                spec.priority.get_or_insert(class.value);
+                spec.priority_class_name.clone_from(&class.metadata.name);
+            }
+            Ok(Found::System(priority)) => {
+                spec.priority.get_or_insert(priority);
+            }
+            Ok(Found::Nothing) => {}
+            Err(message) => {
+                return Err(Refusal {
+                    pod: group.metadata.full_name(),
+                    field: FIELD,
+                    message,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The class of this name, or the global default without a name.
+    fn find(&self, name: &str, priority: Option<i32>) -> Result<Found<'_>, String> {
+        if name.is_empty() && priority.is_some() {
+            return Ok(Found::Nothing);
         }
         let class = if name.is_empty() {
             self.global_default()
@@ -27,16 +72,18 @@ impl PriorityClasses {
             classes.find(|class| class.metadata.name == name)
         };
         if let Some(class) = class {
-            set(admitted, class, name.is_empty());
-            return Ok(());
+            return Ok(Found::Class(class));
         }
-        if let Some(priority) = system_priority(&name) {
-            admitted.pod.spec.priority.get_or_insert(priority);
-        } else if !name.is_empty() && spec.priority.is_none() {
-            let message = format!("{name:?} is not in the input; known are {}", self.known());
-            return Err(admitted.refusal("spec.priorityClassName", message));
+        if let Some(priority) = system_priority(name) {
+            return Ok(Found::System(priority));
         }
-        Ok(())
+        if name.is_empty() || priority.is_some() {
+            return Ok(Found::Nothing);
+        }
+        Err(format!(
+            "{name:?} is not in the input; known are {}",
+            self.known()
+        ))
     }
 
     /// Of several the API server takes the lowest.

@@ -300,3 +300,34 @@ fn a_claim_on_devices_is_made_from_its_template_once() {
             .is_empty()
     );
 }
+
+#[test]
+fn s7_015_a_group_gets_its_priority_from_its_class_as_a_pod_does() {
+    let group = |spec: Value, uid: &str| {
+        let metadata = json!({"name": "train", "namespace": "shop", "uid": uid});
+        let group = json!({"kind": "PodGroup", "apiVersion": "scheduling.k8s.io/v1beta1",
+            "metadata": metadata, "spec": spec});
+        Kind::PodGroup.read_value(&group).unwrap()
+    };
+    let classes = [
+        priority_class("vip", 1000, &json!({})),
+        priority_class("normal", 500, &json!({"globalDefault": true})),
+    ];
+    let priority = |object: Object| {
+        let completed = admission(&classes).complete(object).unwrap();
+        match completed.objects.into_iter().next() {
+            Some(Object::PodGroup(group)) => group.spec.priority,
+            _ => None,
+        }
+    };
+    let vip = json!({"priorityClassName": "vip"});
+    assert_eq!(priority(group(vip.clone(), "")), Some(1000));
+    assert_eq!(priority(group(json!({}), "")), Some(500));
+    assert_eq!(priority(group(json!({"priority": 7}), "")), Some(7));
+    // An API server has stored this one without a priority.
+    assert_eq!(priority(group(vip, "1")), None);
+    let unknown = group(json!({"priorityClassName": "vpi"}), "");
+    let refusal = admission(&classes).complete(unknown).unwrap_err();
+    let start = "shop/train: spec.priorityClassName: \"vpi\" is not in the input";
+    assert!(refusal.to_string().starts_with(start), "{refusal}");
+}

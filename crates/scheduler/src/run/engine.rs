@@ -17,7 +17,7 @@ use super::deadline::Deadline;
 use super::events::Events;
 use super::extenders::{ExtenderResponses, Extenders};
 use super::gang_barriers::GangBarriers;
-use super::groups::GroupStatuses;
+use super::groups;
 use super::metrics::{BindingRecorder, Metrics, MetricsRecorder, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::{Times, View};
@@ -69,7 +69,6 @@ pub(crate) struct Engine {
     /// How many of the watched kinds are listed.
     listed: usize,
     kinds: usize,
-    groups: GroupStatuses,
     gang_barriers: GangBarriers,
     failure_handler: FailureHandler,
     extenders: Extenders,
@@ -128,7 +127,6 @@ impl Engine {
             synced: ports.synced,
             listed: 0,
             kinds: KINDS + ports.batch.as_ref().map_or(0, |_| BATCH_KINDS),
-            groups: GroupStatuses::default(),
             gang_barriers: GangBarriers::default(),
             extenders,
             responses,
@@ -303,8 +301,8 @@ impl Engine {
                 .scheduling_algorithm_duration
                 .observe([], began.elapsed().as_secs_f64());
             self.gang_barriers.add(self.scheduler.take_gang_bindings());
-            let groups = self.scheduler.take_group_results();
-            self.groups.decided(now, groups, &self.writer);
+            let results = self.scheduler.take_group_results();
+            groups::decided(now, results, &self.writer);
             self.finish_attempt(now, began, attempt);
             cost = cost.saturating_add(self.scheduler.take_cost());
             if cost > MOST_COST {
@@ -474,9 +472,6 @@ impl Engine {
             return;
         };
         let began = Instant::now();
-        let others = self.scheduler.bindings().map(|binding| &*binding.pod);
-        self.groups
-            .bound((self.now)(), &binding.pod, others, &self.writer);
         self.events
             .scheduled(scheduler_of(&binding.pod), reference, node);
         BindingRecorder::new(&self.recorder, scheduler_of(&binding.pod)).ran(
@@ -515,7 +510,6 @@ impl Engine {
             return;
         };
         let binding = not_bound.binding;
-        self.groups.not_bound(&binding.pod);
         self.count_attempt("error", &binding.pod, self.since(binding.began));
         warn!("{reference} was not bound to {node}: {}", failure.message);
         if binding.is_of_session {

@@ -60,7 +60,7 @@ fn the_claims_of_a_gang_are_allocated_before_its_first_pod_is_bound() {
     wait_until("all bindings are answered", || bindings().len() == 3);
     let bound = bindings();
     assert!(written.last() < bound.first(), "{written:?} {bound:?}");
-    condition(&live, "default/train", "PodGroupScheduled", "True");
+    condition(&live, "default/train", "PodGroupInitiallyScheduled", "True");
 }
 
 #[test]
@@ -192,9 +192,14 @@ fn an_extender_that_rejects_one_pod_keeps_its_gang_pending() {
         let name = format!("train-{index}");
         live.admin.create(member(&name, "train", "1", 0)).unwrap();
     }
-    let message = condition(&live, "default/train", "PodGroupScheduled", "False");
+    let message = condition(
+        &live,
+        "default/train",
+        "PodGroupInitiallyScheduled",
+        "False",
+    );
     assert!(
-        message.contains("of the 2 pods that it needs at once 1 fit"),
+        message.starts_with("minCount (2) cannot be satisfied: "),
         "{message}"
     );
     assert!(!is_bound(&live, "train-0") && !is_bound(&live, "train-1"));

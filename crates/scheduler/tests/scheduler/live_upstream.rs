@@ -53,13 +53,17 @@ fn a_gang_of_a_queue_is_bound_together_and_its_group_gets_the_condition_but_no_p
     live.admin.create(workload).unwrap();
     members(&live, "train", 3);
     live.admin.create(train).unwrap();
-    let message = condition(&live, "default/train", "PodGroupScheduled", "False");
+    let message = condition(
+        &live,
+        "default/train",
+        "PodGroupInitiallyScheduled",
+        "False",
+    );
     assert!(message.contains("tasks in gang unschedulable"), "{message}");
     assert!(node_of(&live, "train-0").is_null());
     node(&live.admin, "two", "1");
     all_bound(&live, "train", 3);
     condition(&live, "default/train", "PodGroupInitiallyScheduled", "True");
-    condition(&live, "default/train", "PodGroupScheduled", "True");
     wait_until("the queue of the workload has it", || {
         let gold = live.admin.get("queues", "gold").unwrap();
         gold["status"]["allocated"]["cpu"] == "3"
@@ -77,11 +81,16 @@ fn a_group_of_a_missing_queue_gets_a_condition_and_waits_for_the_queue() {
     train["metadata"]["annotations"] = json!({ QUEUE: "silver" });
     live.admin.create(train).unwrap();
     members(&live, "train", 2);
-    let message = condition(&live, "default/train", "PodGroupScheduled", "False");
+    let message = condition(
+        &live,
+        "default/train",
+        "PodGroupInitiallyScheduled",
+        "False",
+    );
     assert_eq!(message, "queue \"silver\" does not exist");
     queue(&live.admin, "silver");
     all_bound(&live, "train", 2);
-    condition(&live, "default/train", "PodGroupScheduled", "True");
+    condition(&live, "default/train", "PodGroupInitiallyScheduled", "True");
 }
 
 #[test]
@@ -94,7 +103,12 @@ fn a_gang_with_a_topology_constraint_waits_for_a_domain_that_fits_it() {
     members(&live, "train", 3);
     let until_reported = |words: &str| {
         wait_until(&format!("the group has the message: {words}"), || {
-            let message = condition(&live, "default/train", "PodGroupScheduled", "False");
+            let message = condition(
+                &live,
+                "default/train",
+                "PodGroupInitiallyScheduled",
+                "False",
+            );
             message.contains(words)
         });
     };
@@ -109,7 +123,7 @@ fn a_gang_with_a_topology_constraint_waits_for_a_domain_that_fits_it() {
     node(&live.admin, "three", "1");
     label("three", "b");
     all_bound(&live, "train", 3);
-    condition(&live, "default/train", "PodGroupScheduled", "True");
+    condition(&live, "default/train", "PodGroupInitiallyScheduled", "True");
     for index in 0..3 {
         assert_ne!(node_of(&live, &format!("train-{index}")), "one");
     }
@@ -134,7 +148,7 @@ fn without_volcanos_definitions_the_default_queue_is_the_only_one() {
     live.admin.create(group("train", 2, 0)).unwrap();
     members(&live, "train", 2);
     all_bound(&live, "train", 2);
-    condition(&live, "default/train", "PodGroupScheduled", "True");
+    condition(&live, "default/train", "PodGroupInitiallyScheduled", "True");
     // Pods of the default scheduler are still scheduled by its profile.
     live.admin.create(group("other", 3, 0)).unwrap();
     live.admin
@@ -158,7 +172,7 @@ fn pods_with_scheduling_gates_are_left_alone_until_the_gates_are_removed() {
     // Meanwhile another gang is created and deleted, which leads to many sessions.
     live.admin.create(group("train", 2, 0)).unwrap();
     members(&live, "train", 2);
-    condition(&live, "default/train", "PodGroupScheduled", "True");
+    condition(&live, "default/train", "PodGroupInitiallyScheduled", "True");
     let group = live.admin.get("podgroups", "default/kueue").unwrap();
     assert!(group["status"]["conditions"].is_null(), "{group}");
     let first = live.admin.get("pods", "default/kueue-0").unwrap();

@@ -38,6 +38,7 @@ mod shown;
 mod simulate;
 mod used_rights;
 mod what_if;
+mod workload_controllers;
 
 use evictd_testkit::program;
 use serde_json::Value;

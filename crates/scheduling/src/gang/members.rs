@@ -14,23 +14,52 @@ struct Group {
     object: Option<Arc<wire::PodGroup>>,
     /// The keys of the pods without a node.
     waiting: BTreeSet<Arc<str>>,
-    /// The pods with a node: their keys and the names of their nodes.
-    bound: BTreeMap<Arc<str>, Arc<str>>,
+    /// The pods with a node, by key.
+    bound: BTreeMap<Arc<str>, BoundMember>,
 }
 
-/// The groups whose pods are preempted all together or not at all (`disruptionMode: all`).
+#[derive(Debug)]
+struct BoundMember {
+    node: Arc<str>,
+    /// Members that were bound one after the other share it.
+    common: Arc<CommonFields>,
+}
+
+/// The fields in which all pods of a group must agree (S7-036).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CommonFields {
+    pub(crate) scheduler: Box<str>,
+    pub(crate) priority: i32,
+    pub(crate) never_preempts: bool,
+}
+
+impl CommonFields {
+    pub(crate) fn of(pod: &wire::Pod) -> Self {
+        Self {
+            scheduler: pod.spec.scheduler_name_or_default().into(),
+            priority: pod.spec.priority.unwrap_or(0),
+            never_preempts: pod.spec.preemption_policy == NEVER,
+        }
+    }
+}
+
+/// The `preemptionPolicy` of a pod or group that does not preempt.
+pub(super) const NEVER: &str = "Never";
+
+/// The pods of groups that have a node, as victims.
 #[derive(Debug, Default)]
-pub(crate) struct AtomicGroups {
-    pub(crate) groups: Vec<Arc<wire::PodGroup>>,
-    /// Their pods that have a node, by key.
-    pub(crate) pods: HashMap<Arc<str>, AtomicMember>,
+pub(crate) struct GroupedPods {
+    /// The groups whose pods are preempted all together or not at all (`disruptionMode: all`).
+    pub(crate) atomic: Vec<Arc<wire::PodGroup>>,
+    /// By key.
+    pub(crate) pods: HashMap<Arc<str>, GroupedPod>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AtomicMember {
-    /// Index of its group.
-    pub(crate) group: usize,
-    /// The priority of the group.
+pub(crate) struct GroupedPod {
+    /// Index of its atomic group.
+    pub(crate) atomic: Option<usize>,
+    /// The priority of the group, which counts instead of its own (S7-066).
     pub(crate) priority: i32,
 }
 
@@ -39,11 +68,12 @@ impl Group {
         self.object.is_none() && self.waiting.is_empty() && self.bound.is_empty()
     }
 
-    /// `None` if its pods are placed one by one.
+    /// How many of its pods must be placed at once: one for the policy `basic` (S7-024). `None` without an object.
     fn min_count(&self) -> Option<usize> {
-        let gang = self.object.as_ref()?.spec.scheduling_policy.gang.as_ref()?;
+        let policy = &self.object.as_ref()?.spec.scheduling_policy;
         // No API server accepts a count below one.
-        Some(usize::try_from(gang.min_count).unwrap_or(0))
+        let min_count = policy.gang.as_ref().map_or(1, |gang| gang.min_count.max(1));
+        Some(usize::try_from(min_count).unwrap_or(1))
     }
 }
 
@@ -74,10 +104,19 @@ impl Groups {
     }
 
     /// A pod was bound.
-    pub(crate) fn bind(&mut self, group: Arc<str>, pod: &Arc<str>, node: &str) {
+    pub(crate) fn bind(&mut self, group: Arc<str>, key: &Arc<str>, pod: &wire::Pod, node: &str) {
         let group = self.0.entry(group).or_default();
-        group.waiting.remove(pod);
-        group.bound.insert(Arc::clone(pod), node.into());
+        group.waiting.remove(key);
+        let common = CommonFields::of(pod);
+        let neighbour = group.bound.values().next();
+        let common = match neighbour.filter(|neighbour| *neighbour.common == common) {
+            Some(neighbour) => Arc::clone(&neighbour.common),
+            None => Arc::new(common),
+        };
+        let node = node.into();
+        group
+            .bound
+            .insert(Arc::clone(key), BoundMember { node, common });
     }
 
     /// A pod was deleted or has ended.
@@ -99,7 +138,7 @@ impl Groups {
         self.0.get(group)?.object.as_ref()
     }
 
-    /// How many pods of a group must be placed at once. `None` if they are placed one by one, or the group has no object.
+    /// How many pods of a group must be placed at once. `None` if the group has no object.
     pub(crate) fn min_count(&self, group: &str) -> Option<usize> {
         self.0.get(group)?.min_count()
     }
@@ -110,7 +149,9 @@ impl Groups {
             return false;
         };
         let count = group.waiting.len() + group.bound.len();
-        group.object.is_some() && group.min_count().is_none_or(|min_count| count >= min_count)
+        group
+            .min_count()
+            .is_some_and(|min_count| count >= min_count)
     }
 
     /// Why the pods of a group may not be tried yet; `None` if they may.
@@ -129,24 +170,37 @@ impl Groups {
         })
     }
 
-    pub(crate) fn atomic(&self) -> AtomicGroups {
-        let mut atomic = AtomicGroups::default();
+    /// The pods with a node of all groups that have an object. `assumed` tells which waiting pods have one.
+    pub(crate) fn grouped_pods(&self, assumed: impl Fn(&Arc<str>) -> bool) -> GroupedPods {
+        let mut found = GroupedPods::default();
         for group in self.0.values() {
             let Some(object) = &group.object else {
                 continue;
             };
-            if object.spec.disruption_mode.all.is_none() {
-                continue;
-            }
-            let member = AtomicMember {
-                group: atomic.groups.len(),
+            let atomic = object.spec.disruption_mode.all.is_some().then(|| {
+                found.atomic.push(Arc::clone(object));
+                found.atomic.len() - 1
+            });
+            let member = GroupedPod {
+                atomic,
                 priority: object.spec.priority.unwrap_or(0),
             };
-            let pods = group.bound.keys().map(|pod| (Arc::clone(pod), member));
-            atomic.pods.extend(pods);
-            atomic.groups.push(Arc::clone(object));
+            let assumed = group.waiting.iter().filter(|pod| assumed(pod));
+            let pods = group.bound.keys().chain(assumed);
+            found.pods.extend(pods.map(|pod| (Arc::clone(pod), member)));
         }
-        atomic
+        found
+    }
+
+    /// What the bound pods of a group have in common, once for pods that share it.
+    pub(crate) fn common_of_bound(&self, group: &str) -> Vec<Arc<CommonFields>> {
+        let group = self.0.get(group).into_iter();
+        let mut common: Vec<Arc<CommonFields>> = group
+            .flat_map(|group| group.bound.values())
+            .map(|member| Arc::clone(&member.common))
+            .collect();
+        common.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        common
     }
 
     /// The keys of the pods of a group that have no node.
@@ -155,9 +209,18 @@ impl Groups {
         group.flat_map(|group| &group.waiting)
     }
 
+    /// The keys of the bound pods of a group, with their nodes.
+    pub(crate) fn pods_with_nodes(&self, group: &str) -> impl Iterator<Item = (&str, &str)> {
+        let group = self.0.get(group).into_iter();
+        group.flat_map(|group| {
+            let bound = group.bound.iter();
+            bound.map(|(pod, member)| (&**pod, &*member.node))
+        })
+    }
+
     /// The nodes of the bound pods of a group.
     pub(crate) fn nodes(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
         let group = self.0.get(group).into_iter();
-        group.flat_map(|group| group.bound.values())
+        group.flat_map(|group| group.bound.values().map(|member| &member.node))
     }
 }

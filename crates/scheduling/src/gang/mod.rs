@@ -11,6 +11,7 @@ mod members;
 mod pod_groups;
 mod preemption;
 mod trial;
+mod validation;
 
 use crate::framework::{PendingPermit, PluginRejection};
 use crate::plugins::PluginName;
@@ -18,12 +19,14 @@ use crate::pre_bind::{ClaimRef, PreBindPlan};
 use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::{Cluster, NodeId, Pod, Statement};
 use evictd_pod::wire;
-pub(crate) use members::{AtomicGroups, Groups, group_of};
+pub(crate) use members::{CommonFields, GroupedPods, Groups, group_of};
 pub use pod_groups::{GangPlacement, PodGroups};
-pub(crate) use preemption::{Preemption, Preemptor, preempt};
+pub(crate) use preemption::{NoPreemption, Preemption, Preemptor, preempt};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-pub(crate) use trial::{ExtenderResponses, Trial};
+use trial::Progress;
+pub(crate) use trial::{ExtenderResponses, Quorum, Trial, TrialResult};
+pub(crate) use validation::validate;
 
 /// A pod of a gang that is tried.
 #[derive(Debug)]
@@ -169,44 +172,60 @@ pub enum GroupOutcome {
     Placed,
     /// It could not be placed, with the reason.
     Unschedulable(String),
+    /// There was no decision, with the error.
+    Error(String),
     /// All its pods are evicted for another group.
     Preempted,
 }
 
-/// The message for all pods of a rejected gang, and the plugins that rejected some of them.
+/// The message about a rejected group, and the plugins that rejected some of its pods.
 #[derive(Clone, Default)]
 pub(crate) struct GangFitError {
     pub(crate) message: String,
     pub(crate) plugins: BTreeSet<String>,
 }
 
-/// Why a gang could not be placed: why the first of its pods did not fit, and how many of the `missing` ones did.
+/// Why a group could not be placed (S7-040, S7-092). `domains` is the number of topology domains, if it has a constraint.
 pub(crate) fn fit_error(
-    name: &str,
-    missing: usize,
+    quorum: Quorum,
+    progress: Option<Progress>,
+    domains: Option<usize>,
     members: &[Member],
-    nodes: usize,
 ) -> GangFitError {
-    let (mut first, mut plugins, mut fit) = (None, BTreeSet::new(), 0);
+    let mut plugins = BTreeSet::new();
     for member in members {
         match &member.outcome {
-            MemberOutcome::Fits(_) => fit += 1,
-            MemberOutcome::FitsNowhere(error) => {
-                first.get_or_insert(error.message.clone());
-                plugins.extend(error.plugins.iter().cloned());
-            }
+            MemberOutcome::FitsNowhere(error) => plugins.extend(error.plugins.iter().cloned()),
             MemberOutcome::Rejected(rejection) => {
-                first.get_or_insert(rejection.message());
                 plugins.insert(rejection.plugin.clone());
             }
-            MemberOutcome::NotTried | MemberOutcome::Error(_) | MemberOutcome::Invalid(_) => {}
+            _ => {}
         }
     }
-    let first = first.unwrap_or_else(|| format!("0/{nodes} nodes are available."));
-    GangFitError {
-        message: format!(
-            "{first} pod group {name:?}: of the {missing} pods that it needs at once {fit} fit."
-        ),
-        plugins,
+    // The pods that have a node are enough, and none of the others fits.
+    let reason = progress
+        .and_then(|progress| quorum.message(progress))
+        .unwrap_or_else(|| "pod group is unschedulable".to_owned());
+    let message = match domains {
+        None => reason,
+        Some(0) => {
+            "0/0 placements are available: no node has the labels of the topology constraint"
+                .to_owned()
+        }
+        Some(count) => {
+            format!("0/{count} placements are available, reported placement status: {reason}")
+        }
+    };
+    GangFitError { message, plugins }
+}
+
+impl Member {
+    /// Why it does not fit. A member that fits or was not tried has the reason of its group (S7-044).
+    pub(crate) fn message(&self, of_group: &str) -> String {
+        match &self.outcome {
+            MemberOutcome::FitsNowhere(error) => error.message.clone(),
+            MemberOutcome::Rejected(rejection) => rejection.message(),
+            _ => of_group.to_owned(),
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! The groups of the pods of a dump: whether one is complete, and whether its pods fit together. There is no queue here.
 
 use super::members::{Groups, group_of};
-use super::{Member, Trial, fit_error};
+use super::{Member, Quorum, Trial, TrialResult, fit_error, validate};
 use crate::framework::Framework;
 use crate::gang::{ExtenderResponses, MemberOutcome};
 use crate::not_tried::NotTried;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
-use evictd_placement::{Cluster, Domains, Statement};
+use evictd_placement::{Cluster, Domain, Domains, Statement};
 use evictd_pod::wire;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -56,7 +56,7 @@ impl PodGroups {
             self.groups.wait(group, &key);
             self.waiting.push(Arc::new(pod.clone()));
         } else {
-            self.groups.bind(group, &key, node);
+            self.groups.bind(group, &key, pod, node);
         }
     }
 
@@ -87,8 +87,13 @@ impl PodGroups {
     ) -> Option<GangPlacement> {
         let name = group_of(pod)?;
         let object = self.groups.object(&name)?;
+        object.spec.scheduling_policy.gang.as_ref()?;
         let bound: Vec<&Arc<str>> = self.groups.nodes(&name).collect();
-        let needed = self.groups.min_count(&name)?.saturating_sub(bound.len());
+        let quorum = Quorum {
+            min_count: self.groups.min_count(&name)?,
+            scheduled: bound.len(),
+        };
+        let needed = quorum.min_count.saturating_sub(quorum.scheduled);
         let mut members = self.members(cluster, &name);
         let waiting = members.len();
         let mut placement = GangPlacement {
@@ -98,41 +103,31 @@ impl PodGroups {
             nodes: BTreeMap::new(),
             message: None,
         };
+        let invalid = validate(&object.spec, &members, &self.groups.common_of_bound(&name));
         if waiting < needed {
             let message = format!("pod group {name:?} has not all its pods yet");
             placement.message = Some(message);
+        } else if invalid.is_some() {
+            placement.message = invalid;
         } else {
             cluster.begin_sharing();
             let keys = object.spec.scheduling_constraints.topology.iter();
             let keys = keys.map(|constraint| &*constraint.key);
-            let taken = bound.iter().filter_map(|node| cluster.find_node(node));
             let domains = Domains::new(cluster, keys);
-            let domains = domains.choice(taken);
-            let mut statement = Statement::default();
-            let mut trial = Trial {
-                cluster,
-                algorithm: &mut SchedulingAlgorithm::default(),
-                profiles: std::slice::from_ref(framework),
-                missing: needed,
-                responses: ExtenderResponses {
-                    extenders: &[],
-                    states: &HashMap::new(),
-                    can_request: false,
-                },
-                reserves: false,
-            };
-            let fits = trial.run(&mut statement, &mut members, &domains).is_some();
-            if fits {
-                placement.nodes = members
-                    .iter()
-                    .filter_map(|one| one.named(trial.cluster))
-                    .collect();
-            } else {
-                let count = trial.cluster.nodes().len();
-                placement.message = Some(fit_error(&name, needed, &members, count).message);
+            match domains.of_group(cluster, self.groups.pods_with_nodes(&name)) {
+                Ok(domains_of_group) => {
+                    let framework = std::slice::from_ref(framework);
+                    let constraint = (domains.keys().len() > 0).then_some(domains_of_group.len());
+                    let place = (framework, quorum);
+                    placement.try_members(
+                        cluster,
+                        place,
+                        &mut members,
+                        (&domains_of_group, constraint),
+                    );
+                }
+                Err(error) => placement.message = Some(error),
             }
-            trial.take_back(&mut statement, &mut members);
-            statement.undo(trial.cluster);
             cluster.end_sharing();
         }
         for pod in members.into_iter().filter_map(|member| member.pod) {
@@ -156,6 +151,53 @@ impl PodGroups {
             Member::new(cluster, attempt, Arc::clone(pod), 0)
         };
         pods.into_iter().map(member).collect()
+    }
+}
+
+impl GangPlacement {
+    /// Tries the members, notes the result and takes them back.
+    fn try_members(
+        &mut self,
+        cluster: &mut Cluster,
+        (profiles, quorum): (&[Framework], Quorum),
+        members: &mut [Member],
+        (domains, constraint): (&[Domain<'_>], Option<usize>),
+    ) {
+        let mut statement = Statement::default();
+        let mut trial = Trial {
+            cluster,
+            algorithm: &mut SchedulingAlgorithm::default(),
+            profiles,
+            quorum,
+            responses: ExtenderResponses {
+                extenders: &[],
+                states: &HashMap::new(),
+                can_request: false,
+            },
+            reserves: false,
+        };
+        match trial.run(&mut statement, members, domains) {
+            TrialResult::Placed(_) => {
+                let named = members.iter().filter_map(|one| one.named(trial.cluster));
+                self.nodes = named.collect();
+            }
+            TrialResult::Failed(progress) => {
+                let error = fit_error(quorum, progress, constraint, members);
+                let does_not_fit =
+                    |member: &&Member| matches!(member.outcome, MemberOutcome::FitsNowhere(_));
+                self.message = Some(match members.iter().find(does_not_fit) {
+                    Some(member) => format!(
+                        "{} (pod {:?}: {})",
+                        error.message,
+                        member.wire.metadata.name,
+                        member.message("")
+                    ),
+                    None => error.message,
+                });
+            }
+        }
+        trial.take_back(&mut statement, members);
+        statement.undo(trial.cluster);
     }
 }
 

@@ -1,11 +1,11 @@
 //! Preemption for a whole gang (S4-035 to S4-038): all pods of lower priority are removed, the gang is placed, and then as many
 //! pods as possible are put back (reprieved).
 
-use super::{AtomicGroups, Member, Trial};
+use super::{GroupedPods, Member, Trial, TrialResult};
 use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use evictd_placement::{Cluster, Domain, NodeId, Pod, Statement, estimated_cost};
-use evictd_preemption::{Budget, Ineligible, breaking};
+use evictd_preemption::{Budget, breaking};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
@@ -35,13 +35,33 @@ pub(crate) struct Victim {
 pub(crate) struct Preemptor<'p> {
     /// Of the group (S4-036).
     pub(crate) priority: i32,
-    /// The group or one of its pods has `preemptionPolicy: Never` (S4-037).
+    /// It must not preempt (S7-061).
     pub(crate) never: bool,
     pub(crate) domains: &'p [Domain<'p>],
     pub(crate) budgets: &'p [Budget],
-    pub(crate) atomic_groups: &'p AtomicGroups,
+    pub(crate) grouped: &'p GroupedPods,
     /// Nodes with stuck victims.
     pub(crate) not_freed: &'p [NodeId],
+}
+
+/// Why nothing is preempted for a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoPreemption {
+    Never,
+    /// Victims on its nominated nodes are still terminating.
+    Ongoing,
+    NoVictims,
+}
+
+impl NoPreemption {
+    /// kube-scheduler's message (S7-061, S7-062, S7-064).
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "not eligible due to preemptionPolicy=Never.",
+            Self::Ongoing => "ongoing preemption on nominated nodes",
+            Self::NoVictims => "No preemption victims found for incoming preemptor",
+        }
+    }
 }
 
 /// Pods that are evicted together: one pod, or all pods of an atomic group.
@@ -51,6 +71,8 @@ struct Unit {
     pods: Vec<(NodeId, usize)>,
     priority: i32,
     start: i64,
+    /// Whether it is a pod of a group, or all pods of an atomic one.
+    is_group: bool,
     /// Index of the atomic group.
     group: Option<usize>,
     violates_budget: bool,
@@ -65,38 +87,47 @@ struct Removal {
     unit: usize,
 }
 
-/// Finds the victims; `None` if no eviction helps. Leaves the cluster as it was.
+/// Finds the victims. Leaves the cluster as it was.
 pub(crate) fn preempt(
     trial: &mut Trial<'_>,
     members: &mut [Member],
     preemptor: &Preemptor<'_>,
-) -> Result<Option<Preemption>, Ineligible> {
+) -> Result<Preemption, NoPreemption> {
     if preemptor.never {
-        return Err(Ineligible::Never);
+        return Err(NoPreemption::Never);
     }
-    if is_being_freed(trial, members, preemptor.priority) {
-        return Err(Ineligible::Terminating);
+    if is_being_freed(trial, members, preemptor) {
+        return Err(NoPreemption::Ongoing);
     }
     let mut units = units(trial, preemptor);
+    if units.is_empty() {
+        return Err(NoPreemption::NoVictims);
+    }
     let mut statement = Statement::default();
     let is_found = search(trial, members, preemptor, (&mut statement, &mut units));
     let found = is_found.then(|| gather(trial, members, &statement, &units));
     trial.take_back(&mut statement, members);
     statement.undo(trial.cluster);
-    Ok(found)
+    found.ok_or(NoPreemption::NoVictims)
 }
 
-/// Whether pods of lower priority terminate already on a node that is nominated for a member.
-fn is_being_freed(trial: &Trial<'_>, members: &[Member], priority: i32) -> bool {
+/// Whether pods of lower priority terminate already on a node that is nominated for a member. The priority of a group counts
+/// for its pods (S7-063).
+fn is_being_freed(trial: &Trial<'_>, members: &[Member], preemptor: &Preemptor<'_>) -> bool {
+    let cluster = &*trial.cluster;
     members
         .iter()
         .filter_map(|member| member.nominated.as_ref())
-        .filter_map(|name| trial.cluster.find_node(name))
-        .flat_map(|id| &trial.cluster.node(id).pods)
-        .any(|pod| pod.terminating && pod.preempted && pod.priority < priority)
+        .filter_map(|name| cluster.find_node(name))
+        .flat_map(|id| &cluster.node(id).pods)
+        .filter(|pod| pod.terminating && pod.preempted)
+        .any(|pod| {
+            let grouped = preemptor.grouped.pods.get(&*cluster.pod_key(pod));
+            grouped.map_or(pod.priority, |pod| pod.priority) < preemptor.priority
+        })
 }
 
-/// All possible victims, the most important first (S4-019).
+/// All possible victims, the most important first (S4-019, S7-065, S7-066).
 fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
     let cluster = &*trial.cluster;
     let mut units = Vec::new();
@@ -106,19 +137,21 @@ fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
         .filter(|id| !preemptor.not_freed.contains(id));
     for id in nodes {
         for (index, pod) in cluster.node(id).pods.iter().enumerate() {
-            let atomic = preemptor.atomic_groups.pods.get(&*cluster.pod_key(pod));
-            let priority = atomic.map_or(pod.priority, |member| member.priority);
+            let grouped = preemptor.grouped.pods.get(&*cluster.pod_key(pod));
+            let atomic = grouped.and_then(|pod| pod.atomic);
+            let priority = grouped.map_or(pod.priority, |pod| pod.priority);
             if priority >= preemptor.priority {
                 continue;
             }
             let unit = Unit {
                 priority,
                 start: pod.start,
-                group: atomic.map(|member| member.group),
+                is_group: grouped.is_some(),
+                group: atomic,
                 ..Unit::default()
             };
-            if let Some(member) = atomic {
-                let unit = groups.entry(member.group).or_insert(unit);
+            if let Some(group) = atomic {
+                let unit = groups.entry(group).or_insert(unit);
                 unit.start = unit.start.min(pod.start);
                 unit.pods.push((id, index));
             } else {
@@ -129,8 +162,11 @@ fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
     }
     units.extend(groups.into_values());
     units.sort_by_key(|unit| {
+        // A single pod of a group counts as a group of one.
+        let size = if unit.is_group { unit.pods.len() } else { 0 };
         (
             Reverse(unit.priority),
+            Reverse(size),
             unit.start,
             unit.pods.first().copied(),
         )
@@ -164,7 +200,7 @@ fn search(
     let found = trial.run(statement, members, preemptor.domains);
     let pod = members.iter().find_map(|member| member.pod.as_ref());
     pod.inspect(|pod| charge_evaluations(trial.cluster, trial.algorithm, pod));
-    let Some(domain) = found else {
+    let TrialResult::Placed(domain) = found else {
         return false;
     };
     if members.iter().any(Member::has_request) {

@@ -9,6 +9,7 @@ use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
 use evictd_placement::{Chosen, Cluster, Domain, NodeId, Pod, Statement, shared_claims};
 use hashbrown::HashMap;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,11 +22,61 @@ pub(crate) struct Trial<'s> {
     pub(crate) cluster: &'s mut Cluster,
     pub(crate) algorithm: &'s mut SchedulingAlgorithm,
     pub(crate) profiles: &'s [Framework],
-    /// How many members must fit.
-    pub(crate) missing: usize,
+    pub(crate) quorum: Quorum,
     pub(crate) responses: ExtenderResponses<'s>,
     /// Whether the Reserve and Permit plugins run.
     pub(crate) reserves: bool,
+}
+
+/// How many pods of a group must have a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Quorum {
+    pub(crate) min_count: usize,
+    /// The pods that had a node before the attempt.
+    pub(crate) scheduled: usize,
+}
+
+impl Quorum {
+    /// Whether an attempt succeeds that has placed so many pods. Without a placed pod it has achieved nothing (S7-042).
+    pub(crate) const fn is_met(self, placed: usize) -> bool {
+        placed > 0 && self.scheduled + placed >= self.min_count
+    }
+
+    /// Whether the quorum can still be met (S7-040).
+    pub(crate) const fn is_possible(self, placed: usize, remaining: usize) -> bool {
+        self.scheduled + placed + remaining >= self.min_count
+    }
+
+    /// Why the quorum cannot be met; `None` if it can (S7-040).
+    pub(crate) fn message(self, Progress { placed, remaining }: Progress) -> Option<String> {
+        let Self {
+            min_count,
+            scheduled,
+        } = self;
+        let scheduled = scheduled + placed;
+        (scheduled + remaining < min_count).then(|| {
+            format!(
+                "minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+            )
+        })
+    }
+}
+
+/// How far an attempt came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) placed: usize,
+    /// The pods that were not tried.
+    pub(crate) remaining: usize,
+}
+
+/// The result of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TrialResult {
+    /// Enough members are placed in the domain with this index.
+    Placed(usize),
+    /// Too few fit. The progress is that of the first domain; there is none without domains.
+    Failed(Option<Progress>),
 }
 
 /// The responses of the extenders so far.
@@ -38,9 +89,10 @@ pub(crate) struct ExtenderResponses<'s> {
     pub(crate) can_request: bool,
 }
 
-/// The best domain so far.
-struct Best {
+/// A domain where enough members fit.
+struct FittingDomain {
     fit: usize,
+    utilization: i64,
     domain: usize,
     /// Of each member.
     avoids: Vec<BTreeSet<NodeId>>,
@@ -55,60 +107,77 @@ struct ClaimOwner {
 }
 
 impl Trial<'_> {
-    /// Tries all members, in each topology domain if all of them must be in one. If enough fit, they stay placed, and the index
-    /// of the domain is returned. Otherwise none stays.
+    /// Tries all members, in each topology domain if all of them must be in one. If enough fit, they stay placed. Otherwise
+    /// none stays, and the outcomes are those of the first domain (S7-092).
     pub(crate) fn run(
         &mut self,
         statement: &mut Statement,
         members: &mut [Member],
         domains: &[Domain<'_>],
-    ) -> Option<usize> {
-        let mut best: Option<Best> = None;
-        // The outcomes to report if no domain is found: later placings avoid nodes, which would only confuse.
-        let mut first: Option<Vec<MemberOutcome>> = None;
+    ) -> TrialResult {
+        let mut fitting: Vec<FittingDomain> = Vec::new();
+        // Later placings avoid nodes or are elsewhere, which would only confuse.
+        let mut first: Option<(Progress, Vec<MemberOutcome>)> = None;
         for (index, domain) in domains.iter().enumerate() {
             for member in &mut *members {
                 member.avoids.clear();
             }
+            let mut best: Option<FittingDomain> = None;
             for _ in 0..MAX_PLACINGS {
-                let fit = self.place(statement, members, *domain);
+                let progress = self.place(statement, members, *domain);
+                let fit = progress.placed;
                 let owner = self.claim_owner(members);
-                let is_only = domains.len() == 1 && owner.is_none() && best.is_none();
-                if fit == members.len() || (fit >= self.missing && is_only) {
-                    return Some(index);
+                let is_met = self.quorum.is_met(fit);
+                let is_only = domains.len() == 1 && best.is_none();
+                if is_met && is_only && (owner.is_none() || fit == members.len()) {
+                    return TrialResult::Placed(index);
                 }
+                let is_better = best.as_ref().is_none_or(|best| fit > best.fit);
+                let utilization = (is_met && is_better)
+                    .then(|| utilization(self.cluster, *domain))
+                    .unwrap_or_default();
                 self.take_back(statement, members);
-                if fit >= self.missing && best.as_ref().is_none_or(|best| fit > best.fit) {
+                // There was no decision, so no other domain is better (S7-091).
+                if members.iter().any(|member| member.error().is_some()) {
+                    return TrialResult::Failed(Some(progress));
+                }
+                if is_met && is_better {
                     let avoids = members.iter().map(|member| member.avoids.clone());
-                    best = Some(Best {
+                    best = Some(FittingDomain {
                         fit,
+                        utilization,
                         domain: index,
                         avoids: avoids.collect(),
                     });
                 }
-                let Some(owner) = owner else {
+                if first.is_none() {
+                    let outcomes = members
+                        .iter_mut()
+                        .map(|member| std::mem::take(&mut member.outcome));
+                    first = Some((progress, outcomes.collect()));
+                }
+                let Some(owner) = owner.filter(|_| fit < members.len()) else {
                     break;
                 };
-                let outcomes = members
-                    .iter_mut()
-                    .map(|member| std::mem::take(&mut member.outcome))
-                    .collect();
-                first.get_or_insert(outcomes);
                 members[owner.member].avoids.extend(owner.nodes);
             }
+            fitting.extend(best);
         }
-        let Some(best) = best else {
-            for (member, outcome) in members.iter_mut().zip(first.into_iter().flatten()) {
+        let Some(best) = best_domain(fitting, self.quorum.scheduled) else {
+            let Some((progress, outcomes)) = first else {
+                return TrialResult::Failed(None);
+            };
+            for (member, outcome) in members.iter_mut().zip(outcomes) {
                 member.outcome = outcome;
             }
-            return None;
+            return TrialResult::Failed(Some(progress));
         };
         for (member, avoids) in members.iter_mut().zip(best.avoids) {
             member.avoids = avoids;
         }
         // Placing is deterministic, so the same members fit as before.
         self.place(statement, members, domains[best.domain]);
-        Some(best.domain)
+        TrialResult::Placed(best.domain)
     }
 
     /// The earlier member that shares a claim with a member that fits nowhere. It could be placed elsewhere, and the claim with
@@ -129,26 +198,33 @@ impl Trial<'_> {
         None
     }
 
-    /// Places one member after the other until too few are left. Returns how many were placed.
+    /// Places one member after the other until the quorum cannot be met any more, or there is no decision about one (S7-043).
     fn place(
         &mut self,
         statement: &mut Statement,
         members: &mut [Member],
         domain: Domain<'_>,
-    ) -> usize {
+    ) -> Progress {
         for member in members.iter_mut().filter(|member| member.pod.is_some()) {
             member.outcome = MemberOutcome::NotTried;
         }
-        let (mut fit, mut left) = (0, members.len());
+        let mut progress = Progress {
+            placed: 0,
+            remaining: members.len(),
+        };
         for member in members {
+            let Progress { placed, remaining } = progress;
             // The others are not tried: their results would not count.
-            if fit + left < self.missing {
+            if !self.quorum.is_possible(placed, remaining) {
                 break;
             }
-            left -= 1;
-            fit += usize::from(self.place_one(statement, member, domain));
+            progress.remaining -= 1;
+            progress.placed += usize::from(self.place_one(statement, member, domain));
+            if member.error().is_some() {
+                break;
+            }
         }
-        fit
+        progress
     }
 
     /// Places one member, if it fits.
@@ -283,6 +359,43 @@ impl Trial<'_> {
             member.take_back(self.cluster, statement);
         }
     }
+}
+
+/// The domain with the highest score (S7-093): the share of the most pods that fit in one, and how full it is then. The first
+/// one wins a tie.
+fn best_domain(fitting: Vec<FittingDomain>, scheduled: usize) -> Option<FittingDomain> {
+    let most = fitting.iter().map(|domain| scheduled + domain.fit).max()?;
+    let score = |domain: &FittingDomain| {
+        let pods = 100 * (scheduled + domain.fit) / most.max(1);
+        i64::try_from(pods)
+            .unwrap_or(100)
+            .saturating_add(domain.utilization)
+    };
+    fitting
+        .into_iter()
+        .min_by_key(|domain| Reverse(score(domain)))
+}
+
+/// How full the nodes of a domain are together, from 0 to 100: the mean of processor and memory, as `MostAllocated` counts them.
+fn utilization(cluster: &Cluster, domain: Domain<'_>) -> i64 {
+    let mut sums = [(0_i64, 0_i64); 2];
+    for id in cluster.node_ids().filter(|id| domain.contains(*id)) {
+        let node = cluster.node(id);
+        let of_node = [
+            (node.scored.cpu, node.allocatable.cpu),
+            (node.scored.memory, node.allocatable.memory),
+        ];
+        for ((used, size), (more_used, more)) in sums.iter_mut().zip(of_node) {
+            *used = used.saturating_add(more_used);
+            *size = size.saturating_add(more);
+        }
+    }
+    let counted = sums.iter().filter(|(_, size)| *size > 0);
+    let shares = counted
+        .clone()
+        .map(|(used, size)| i128::from(*used.min(size)) * 100 / i128::from(*size));
+    let count = i128::try_from(counted.clone().count().max(1)).unwrap_or(1);
+    i64::try_from(shares.sum::<i128>() / count).unwrap_or(100)
 }
 
 fn fits_nowhere(

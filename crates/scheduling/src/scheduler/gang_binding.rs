@@ -35,6 +35,34 @@ impl BindingCycle {
         }
     }
 
+    /// Binds the placed pods of a group that is no gang: each by itself, once it is permitted.
+    pub(super) fn bind_each(
+        &mut self,
+        state: &mut ClusterState,
+        now: Timestamp,
+        group: &str,
+        pods: PlacedPods,
+    ) {
+        self.report_group(state, group, GroupOutcome::Placed);
+        for (key, mut waiting) in pods {
+            waiting.gang = None;
+            let (pod, number) = (Arc::clone(&waiting.pod), waiting.attempts);
+            let outcome = if waiting.pending.is_empty() {
+                self.bind(state, now, &key, waiting)
+            } else {
+                let node = Arc::clone(&waiting.node);
+                state.queue.delay(now, &key, waiting);
+                Outcome::WaitsOnPermit { node }
+            };
+            self.results.push(Attempt {
+                key,
+                pod,
+                number,
+                outcome,
+            });
+        }
+    }
+
     pub(super) fn bind_permitted_gangs(&mut self, state: &mut ClusterState, now: Timestamp) {
         for gang in state.queue.lifecycles().permitted_gangs() {
             let pods = state.queue.take_waiting_gang(&gang);
@@ -61,7 +89,7 @@ impl BindingCycle {
                 let outcome = Outcome::Error(message.clone());
                 self.results.push_waiting(&key, &waiting, outcome);
             }
-            return self.report_group(state, gang, GroupOutcome::Unschedulable(message));
+            return self.report_group(state, gang, GroupOutcome::Error(message));
         }
         // Without claims to prepare there is nothing that could fail between the bindings of two pods.
         let must_prepare = pods.iter().any(|(_, waiting)| !waiting.pre_bind.is_empty());

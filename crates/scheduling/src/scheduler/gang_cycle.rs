@@ -8,15 +8,15 @@ use super::scheduling_cycle::UNANSWERED;
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::extenders::ExtenderRequest;
 use crate::gang::{
-    ExtenderResponses, FitError, GangFitError, GroupOutcome, Member, MemberOutcome, Preemption,
-    Preemptor, Trial, fit_error, preempt,
+    ExtenderResponses, FitError, GangFitError, GroupOutcome, Member, MemberOutcome, NoPreemption,
+    Preemption, Preemptor, Quorum, Trial, TrialResult, fit_error, preempt, validate,
 };
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
 use crate::pre_bind::ClaimRef;
 use crate::scheduling_queue::Gang;
 use evictd_placement::{Cluster, Domain, Domains, INTERRUPTED, NodeId, Statement};
-use evictd_preemption::{Action, Ineligible};
+use evictd_preemption::Action;
 use hashbrown::HashSet;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Scheduler {
         }
     }
 
-    fn try_gang(&mut self, now: Timestamp, gang: Gang, mut members: Vec<Member>, rounds: u32) {
+    fn try_gang(&mut self, now: Timestamp, gang: Gang, members: Vec<Member>, rounds: u32) {
         if self.state.cluster().nodes().is_empty() {
             let message = "no nodes available to schedule pods";
             return self.end_members(now, members, |_, _| Err(message.to_owned()));
@@ -82,29 +82,36 @@ impl Scheduler {
             let message = format!("pod group {:?} has not all its pods yet", gang.name);
             return self.reject_members(now, members, &GangFitError::of(message), None);
         }
+        let scheduled = self.state.queue.common_of_scheduled(&gang.name);
+        if let Some(message) = validate(&gang.object.spec, &members, &scheduled) {
+            return self.fail_group(now, &gang, members, message);
+        }
         let cluster = self.state.cluster();
-        let topology_keys = gang
-            .object
-            .spec
-            .scheduling_constraints
-            .topology
-            .iter()
-            .map(|constraint| &*constraint.key);
+        let constraints = gang.object.spec.scheduling_constraints.topology.iter();
+        let domains = Domains::new(cluster, constraints.map(|constraint| &*constraint.key));
         // Pods that have a node already fix the topology domain of the others.
-        let taken = self
-            .state
-            .queue
-            .nodes_of_group(&gang.name)
-            .filter_map(|name| cluster.find_node(name));
-        let domains = Domains::new(cluster, topology_keys);
-        let domains = domains.choice(taken);
+        let scheduled = self.state.queue.nodes_of_group(&gang.name);
+        match domains.of_group(cluster, scheduled) {
+            Ok(domains) => self.try_domains(now, (gang, rounds), members, &domains),
+            Err(message) => self.fail_group(now, &gang, members, message),
+        }
+    }
+
+    fn try_domains(
+        &mut self,
+        now: Timestamp,
+        (gang, rounds): (Gang, u32),
+        mut members: Vec<Member>,
+        domains: &[Domain<'_>],
+    ) {
         let mut statement = Statement::default();
-        let mut trial = self.trial(gang.missing, rounds);
+        let mut trial = self.trial(gang.quorum, rounds);
         trial.reserves = true;
-        let found = trial.run(&mut statement, &mut members, &domains).is_some();
+        let result = trial.run(&mut statement, &mut members, domains);
         let failed = failed(trial.cluster, &members);
-        let asks = found && members.iter().any(Member::has_request);
-        if found && !asks && failed.is_none() {
+        let is_placed = matches!(result, TrialResult::Placed(_));
+        let asks = is_placed && members.iter().any(Member::has_request);
+        if is_placed && !asks && failed.is_none() {
             statement.commit(trial.cluster);
             return self.place_gang(now, &gang, members);
         }
@@ -112,11 +119,18 @@ impl Scheduler {
         // Before the outcome is reported: other pods must not see the members on their nodes.
         statement.undo(trial.cluster);
         if let Some(message) = failed {
-            self.end_failed(now, members, &message);
+            self.end_failed(now, &gang, members, &message);
         } else if asks {
             self.ask_about_gang(gang, members, rounds);
         } else {
-            self.reject_gang(now, (gang, rounds), members, &domains);
+            let progress = match result {
+                TrialResult::Placed(_) => None,
+                TrialResult::Failed(progress) => progress,
+            };
+            let has_constraint = !gang.object.spec.scheduling_constraints.topology.is_empty();
+            let count = has_constraint.then_some(domains.len());
+            let error = fit_error(gang.quorum, progress, count, &members);
+            self.reject_gang(now, (gang, rounds), members, (domains, error));
         }
     }
 
@@ -126,14 +140,8 @@ impl Scheduler {
         now: Timestamp,
         (gang, rounds): (Gang, u32),
         mut members: Vec<Member>,
-        domains: &[Domain<'_>],
+        (domains, mut error): (&[Domain<'_>], GangFitError),
     ) {
-        let mut error = fit_error(
-            &gang.name,
-            gang.missing,
-            &members,
-            self.state.cluster().nodes().len(),
-        );
         let is_rejected = |member: &Member| matches!(member.outcome, MemberOutcome::Rejected(_));
         if members.iter().any(is_rejected) {
             // No eviction changes the answer of a plugin about a node.
@@ -157,23 +165,24 @@ impl Scheduler {
             member.outcome = outcome;
         }
         if let Some(message) = failed {
-            return self.end_failed(now, members, &message);
+            return self.end_failed(now, &gang, members, &message);
         }
         let mut preemption = GangPreemption {
-            is_eligible: found.is_ok(),
+            is_eligible: matches!(found, Ok(_) | Err(NoPreemption::NoVictims)),
             ..GangPreemption::default()
         };
-        let reason = match &found {
-            Ok(Some(found)) => {
+        // S7-052, S7-053.
+        let result = match &found {
+            Ok(found) => {
                 preemption.freed = self.freed_nodes(&members, found);
-                None
+                let count = found.victims.len();
+                format!(
+                    "pod group preemption found a placement for podgroup, preempting {count} victims"
+                )
             }
-            Ok(None) => Some("No preemption victims found for incoming preemptor"),
-            Err(ineligible) => Some(ineligible.as_str()),
+            Err(reason) => format!("pod group preemption: {}", reason.as_str()),
         };
-        if let Some(reason) = reason {
-            error.message = format!("{} preemption: {reason}", error.message);
-        }
+        error.message = format!("{}, {result}", error.message);
         self.report_unschedulable(&gang, &error.message);
         self.reject_members(now, members, &error, Some(preemption));
     }
@@ -219,12 +228,12 @@ impl Scheduler {
         members
     }
 
-    fn trial(&mut self, missing: usize, rounds: u32) -> Trial<'_> {
+    fn trial(&mut self, quorum: Quorum, rounds: u32) -> Trial<'_> {
         Trial {
             cluster: self.state.cluster_mut(),
             algorithm: &mut self.algorithm,
             profiles: &self.binding.profiles,
-            missing,
+            quorum,
             responses: ExtenderResponses {
                 extenders: &self.extenders.extenders,
                 states: &self.extenders.pods,
@@ -318,13 +327,25 @@ impl Scheduler {
         }
     }
 
-    /// There was an error about one of the pods, or the attempt was interrupted.
-    fn end_failed(&mut self, now: Timestamp, members: Vec<Member>, message: &str) {
-        if !self.is_interrupted() {
-            return self.end_members(now, members, |_, _| Err(message.to_owned()));
+    /// There was an error about one of the pods, or the attempt was interrupted. A pod with an error keeps it (S7-043).
+    fn end_failed(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>, message: &str) {
+        if self.is_interrupted() {
+            return self.end_members(now, members, |scheduler, member| {
+                Ok(scheduler.end_interrupted(now, &member.key, &member.wire))
+            });
         }
-        self.end_members(now, members, |scheduler, member| {
-            Ok(scheduler.end_interrupted(now, &member.key, &member.wire))
+        let of_group = format!("failed to schedule other pod from a pod group: {message}");
+        self.fail_group(now, gang, members, of_group);
+    }
+
+    /// There was no decision about a group: its pods are tried again after their backoff (S7-037).
+    fn fail_group(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>, message: String) {
+        let outcome = GroupOutcome::Error(message.clone());
+        self.binding
+            .results
+            .push_group(Arc::clone(&gang.object), outcome);
+        self.end_members(now, members, |_, member| {
+            Err(member.error().unwrap_or_else(|| message.clone()))
         });
     }
 
@@ -358,11 +379,21 @@ impl Scheduler {
             placed.push((member.key, waiting));
         }
         let binding: &mut BindingCycle = &mut self.binding;
-        binding.bind_or_wait(&mut self.state, now, &gang.name, placed);
+        if gang.object.spec.scheduling_policy.gang.is_some() {
+            binding.bind_or_wait(&mut self.state, now, &gang.name, placed);
+        } else {
+            binding.bind_each(&mut self.state, now, &gang.name, placed);
+        }
+        let left: Vec<Arc<str>> = others
+            .iter()
+            .map(|member| Arc::clone(&member.key))
+            .collect();
         self.end_members(now, others, |_, member| {
             let outcome = std::mem::take(&mut member.outcome);
             Ok(Outcome::Unschedulable(left_out(outcome)))
         });
+        // They are tried again at once, and may preempt then, unless they wait for an answer of the API server (S7-029).
+        self.state.activate(left.iter().map(|key| &**key));
     }
 
     /// No pod of a gang is placed. All of them wait for the events that may help one of those that do not fit.
@@ -382,11 +413,15 @@ impl Scheduler {
             let freed = freed.next().unwrap_or_default();
             // A pod that may not preempt keeps the nomination that it has.
             let clears_nomination = is_eligible && freed.node.is_none();
+            let own = GangFitError {
+                message: member.message(&error.message),
+                plugins: error.plugins.clone(),
+            };
             Ok(Outcome::Unschedulable(Rejected {
                 preempts: std::mem::take(&mut counts_preemption),
                 clears_nomination,
                 deallocates: take_claim(&mut member.outcome),
-                ..rejected(error.clone(), freed)
+                ..rejected(own, freed)
             }))
         });
     }
@@ -396,24 +431,24 @@ impl Scheduler {
         (gang, rounds): (&Gang, u32),
         members: &mut [Member],
         domains: &[Domain<'_>],
-    ) -> Result<Option<Preemption>, Ineligible> {
-        let atomic_groups = self.state.queue.atomic_groups();
+    ) -> Result<Preemption, NoPreemption> {
+        let grouped = self.state.queue.grouped_pods();
         let not_freed: Vec<NodeId> = members
             .iter()
             .flat_map(|member| self.stuck_victims.abandoned_nodes(&member.key))
             .filter_map(|node| self.state.cluster().find_node(node))
             .collect();
         let spec = &gang.object.spec;
-        let never = spec.preemption_policy == "Never"
-            || members
-                .iter()
-                .any(|member| member.wire.spec.preemption_policy == "Never");
+        // The pods agree with the group, or with each other if it does not say (S7-036).
+        let never = members
+            .iter()
+            .any(|member| member.wire.spec.preemption_policy == "Never");
         let preemptor = Preemptor {
             priority: spec.priority.unwrap_or(0),
             never,
             domains,
             budgets: &self.state.cache.budgets,
-            atomic_groups: &atomic_groups,
+            grouped: &grouped,
             not_freed: &not_freed,
         };
         // Not `self.trial`, because the budgets are borrowed from the same cache as the cluster.
@@ -421,7 +456,7 @@ impl Scheduler {
             cluster: &mut self.state.cache.cluster,
             algorithm: &mut self.algorithm,
             profiles: &self.binding.profiles,
-            missing: gang.missing,
+            quorum: gang.quorum,
             responses: ExtenderResponses {
                 extenders: &self.extenders.extenders,
                 states: &self.extenders.pods,
@@ -430,9 +465,11 @@ impl Scheduler {
             reserves: false,
         };
         let found = preempt(&mut trial, members, &preemptor)?;
-        let found = found.filter(|_| !trial.cluster.interrupt().is_raised());
-        for index in found.iter().flat_map(|found| &found.groups) {
-            let group = Arc::clone(&atomic_groups.groups[*index]);
+        if trial.cluster.interrupt().is_raised() {
+            return Err(NoPreemption::NoVictims);
+        }
+        for index in &found.groups {
+            let group = Arc::clone(&grouped.atomic[*index]);
             let results = &mut self.binding.results;
             results.push_group(group, GroupOutcome::Preempted);
         }
@@ -517,15 +554,10 @@ fn left_out(outcome: MemberOutcome) -> Rejected {
             message,
             plugins,
             deallocates,
-        }) => {
-            // A pod of a gang does not preempt alone (S4-039).
-            let declined = "not eligible due to workload aware preemption enabled.";
-            let message = format!("{message} preemption: {declined}");
-            Rejected {
-                deallocates,
-                ..rejected(GangFitError { message, plugins }, FreedNode::default())
-            }
-        }
+        }) => Rejected {
+            deallocates,
+            ..rejected(GangFitError { message, plugins }, FreedNode::default())
+        },
         MemberOutcome::Rejected(rejection) => Rejected::on_chosen_node(rejection),
         _ => rejected(GangFitError::default(), FreedNode::default()),
     }

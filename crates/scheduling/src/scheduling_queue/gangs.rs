@@ -3,7 +3,7 @@
 use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::Delta;
 use crate::events::ClusterEvent;
-use crate::gang::{AtomicGroups, group_of};
+use crate::gang::{CommonFields, GroupedPods, Quorum, group_of};
 use crate::not_tried::NotTried;
 use crate::plugins::PluginSet;
 use crate::queue::{Moved, Pool, Popped, Scope};
@@ -18,8 +18,7 @@ pub(crate) struct Gang {
     /// `namespace/name` of its group.
     pub(crate) name: Arc<str>,
     pub(crate) object: Arc<wire::PodGroup>,
-    /// How many more of its pods must be placed at once.
-    pub(crate) missing: usize,
+    pub(crate) quorum: Quorum,
     /// The pods in flight, in the order in which they are tried.
     pub(crate) members: Vec<Popped>,
     /// Whether it must not be tried: its object was deleted, it has too few pods, or its victims are still being deleted.
@@ -55,15 +54,10 @@ impl SchedulingQueue {
         self.activate(pods.iter().map(|pod| &**pod))
     }
 
-    /// The gang of a popped pod, with all its waiting pods, which are popped from any pool. `None` if the pod is placed by
-    /// itself.
+    /// The group of a popped pod, with all its waiting pods, which are popped from any pool. `None` if it is in no group.
     pub(crate) fn take_gang(&mut self, popped: &Popped) -> Option<Gang> {
         let name = group_of(self.hints.pods.get(&popped.pod)?)?;
         let groups = &self.hints.groups;
-        // A group without an object may become a gang, so its pods are not placed one by one.
-        if groups.object(&name).is_some() && groups.min_count(&name).is_none() {
-            return None;
-        }
         let others: Vec<Arc<str>> = groups
             .waiting(&name)
             .filter(|pod| **pod != popped.pod)
@@ -78,22 +72,23 @@ impl SchedulingQueue {
     pub(crate) fn gang(&self, name: Arc<str>, mut members: Vec<Popped>) -> Gang {
         let groups = &self.hints.groups;
         let object = groups.object(&name).map(Arc::clone);
-        let missing = groups
-            .min_count(&name)
-            .unwrap_or(0)
-            .saturating_sub(self.nodes_of_group(&name).count());
+        let quorum = Quorum {
+            min_count: groups.min_count(&name).unwrap_or(1),
+            scheduled: self.nodes_of_group(&name).count(),
+        };
         let preempts = groups
             .waiting(&name)
             .any(|pod| self.lifecycles.awaits_victims(pod));
         let is_there = |member: &&Popped| self.hints.pods.contains_key(&member.pod);
-        let too_few = members.iter().filter(is_there).count() < missing;
+        let there = members.iter().filter(is_there).count();
+        let too_few = !quorum.is_possible(0, there);
         // The order decides which pods fit, so it must not depend on which pod was popped.
         members.sort_by_cached_key(|member| self.turn(&member.pod));
         Gang {
             must_wait: preempts || too_few || object.is_none(),
             name,
             object: object.unwrap_or_default(),
-            missing,
+            quorum,
             members,
         }
     }
@@ -155,17 +150,31 @@ impl SchedulingQueue {
         (Reverse(priority), name)
     }
 
-    /// The nodes of the bound and of the assumed pods of a group.
-    pub(crate) fn nodes_of_group(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
+    /// The keys of the bound and of the assumed pods of a group, with their nodes.
+    pub(crate) fn nodes_of_group(&self, group: &str) -> impl Iterator<Item = (&str, &str)> {
         let groups = &self.hints.groups;
-        let coming = groups
+        let assumed = groups
             .waiting(group)
-            .filter_map(|pod| self.lifecycles.assumed_node(pod));
-        groups.nodes(group).chain(coming)
+            .filter_map(|pod| Some((&**pod, &**self.lifecycles.assumed_node(pod)?)));
+        groups.pods_with_nodes(group).chain(assumed)
     }
 
-    /// The groups whose pods are preempted all together or not at all.
-    pub(crate) fn atomic_groups(&self) -> AtomicGroups {
-        self.hints.groups.atomic()
+    /// What the bound and the assumed pods of a group have in common.
+    pub(crate) fn common_of_scheduled(&self, group: &str) -> Vec<Arc<CommonFields>> {
+        let groups = &self.hints.groups;
+        let assumed = groups
+            .waiting(group)
+            .filter(|pod| self.lifecycles.assumed_node(pod).is_some())
+            .filter_map(|pod| Some(Arc::new(CommonFields::of(self.hints.pods.get(pod)?))));
+        let mut common = groups.common_of_bound(group);
+        common.extend(assumed);
+        common
+    }
+
+    /// The pods of groups that have a node, as victims.
+    pub(crate) fn grouped_pods(&self) -> GroupedPods {
+        self.hints
+            .groups
+            .grouped_pods(|pod| self.lifecycles.assumed_node(pod).is_some())
     }
 }

@@ -166,7 +166,7 @@ impl SchedulingQueue {
         };
         self.advance(now, event);
         if let Some(group) = group_of(pod) {
-            self.hints.groups.bind(group, key, node);
+            self.hints.groups.bind(group, key, pod, node);
         }
     }
 

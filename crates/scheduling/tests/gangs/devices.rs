@@ -194,7 +194,7 @@ fn the_reservations_of_a_gang_that_does_not_fit_are_undone_exactly() {
     scene.user("train-2", "train", "4", &["shared"]);
     let message = scene.message();
     assert!(
-        message.contains("of the 3 pods that it needs at once 2 fit"),
+        message.starts_with("minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"),
         "{message}"
     );
     assert!(!scene.is_promised("shared") && !scene.is_promised("own"));

@@ -1,7 +1,7 @@
 //! Pods of a group are placed all at once or not at all.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_scheduling::{Change, Delta, Event, Framework, Outcome};
+use evictd_scheduling::{Change, Delta, Event, Framework, GroupOutcome, Outcome};
 use jiff::SignedDuration;
 use scenario::{Object, Scenario, added, node, pod_group};
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ mod everything;
 mod extenders;
 mod permits;
 mod placing;
+mod rows;
 #[path = "../scenario/mod.rs"]
 mod scenario;
 mod volumes;
@@ -110,6 +111,16 @@ impl Scene {
         let mut attempts = self.attempts().into_iter();
         match attempts.next().unwrap().outcome {
             Outcome::Unschedulable(rejected) => rejected.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The message of the last result of a group that was not placed.
+    fn group_message(&mut self) -> String {
+        self.attempts();
+        let results = self.scheduler.take_group_results();
+        match results.into_iter().last().map(|result| result.outcome) {
+            Some(GroupOutcome::Unschedulable(message) | GroupOutcome::Error(message)) => message,
             other => panic!("{other:?}"),
         }
     }

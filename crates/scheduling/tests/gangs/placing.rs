@@ -42,11 +42,15 @@ fn no_pod_of_a_gang_is_placed_if_too_few_fit() {
         let Outcome::Unschedulable(rejected) = attempt.outcome else {
             panic!("{:?}", attempt.outcome);
         };
-        assert_eq!(
-            rejected.message,
-            "0/1 nodes are available: 1 Insufficient cpu. pod group \"default/train\": of the 3 pods that it needs at \
-             once 2 fit. preemption: No preemption victims found for incoming preemptor"
-        );
+        // S7-044: a pod that does not fit has its own reason, and the others that of the group.
+        let message = match &*attempt.key {
+            "train-2" => "0/1 nodes are available: 1 Insufficient cpu.",
+            _ => {
+                "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, pod group preemption: No preemption victims \
+                 found for incoming preemptor"
+            }
+        };
+        assert_eq!(rejected.message, message);
         assert!(rejected.plugins.contains("NodeResourcesFit"));
     }
     assert_eq!(scene.requested("one"), 0, "nothing is held for them");
@@ -117,17 +121,27 @@ fn all_pods_of_a_gang_are_in_one_topology_domain() {
         placed.values().all(|node| node.starts_with('b')),
         "{placed:?}"
     );
-    // The fourth must go to the others, and the fifth finds no room there.
+    // S7-090: the fourth must go to the others, and the fifth finds no room there.
     scene.pod("train-3", Some(pod("train-3", "train", "1")));
     assert!(scene.placed()["train-3"].starts_with('b'));
     scene.pod("train-4", Some(pod("train-4", "train", "1")));
     assert_eq!(scene.placed(), BTreeMap::new());
 }
 
-fn important(name: &str, min_count: i32) -> Value {
+pub(crate) fn important(name: &str, min_count: i32) -> Value {
     let mut group = group(name, min_count);
     group["spec"]["priority"] = json!(100);
     group
+}
+
+/// Pods of an important group, which have its priority (S7-036).
+pub(crate) fn important_pods(scene: &mut Scene, group: &str, count: usize, cpu: &str) {
+    for index in 0..count {
+        let name = format!("{group}-{index}");
+        let mut new = pod(&name, group, cpu);
+        new["spec"]["priority"] = json!(100);
+        scene.pod(&name, Some(new));
+    }
 }
 
 /// S4-035, S4-038: all of lower priority are thought away, and who is in nobody's way stays, the important ones first.
@@ -141,7 +155,7 @@ fn s4_035_s4_038_pods_of_the_lowest_priority_are_evicted_for_a_whole_gang() {
     }
     scene.running("far", "one", "0", 1);
     scene.group(important("train", 2));
-    scene.pods("train", 2, "2");
+    important_pods(&mut scene, "train", 2, "2");
     let attempts = scene.attempts();
     let (mut nodes, mut gone) = (Vec::new(), Vec::new());
     for attempt in &attempts {
@@ -179,10 +193,11 @@ fn s4_035_s4_038_pods_of_the_lowest_priority_are_evicted_for_a_whole_gang() {
         scene.pod(&attempt.key, Some(nominated));
     }
     scene.group(important("train", 2));
+    // S7-062.
     assert!(
         scene
-            .message()
-            .ends_with("terminating pod on the nominated node.")
+            .group_message()
+            .ends_with("ongoing preemption on nominated nodes")
     );
     scene.pod("low-one", None);
     scene.pod("low-two", None);
@@ -206,7 +221,7 @@ fn s4_036_a_group_with_disruption_mode_all_is_one_victim() {
         scene.pod(name, Some(bound));
     }
     scene.group(important("train", 1));
-    scene.pods("train", 1, "2");
+    important_pods(&mut scene, "train", 1, "2");
     let attempts = scene.attempts();
     let Outcome::Unschedulable(rejected) = &attempts[0].outcome else {
         panic!("{attempts:?}");
@@ -226,8 +241,8 @@ fn s4_036_a_group_with_disruption_mode_all_is_one_victim() {
     bound["spec"]["nodeName"] = json!("one");
     scene.pod("old-0", Some(bound));
     scene.group(important("train", 1));
-    scene.pods("train", 1, "2");
-    let message = scene.message();
+    important_pods(&mut scene, "train", 1, "2");
+    let message = scene.group_message();
     assert!(
         message.ends_with("No preemption victims found for incoming preemptor"),
         "{message}"
@@ -236,48 +251,51 @@ fn s4_036_a_group_with_disruption_mode_all_is_one_victim() {
 
 /// S4-037.
 #[test]
-fn s4_037_one_pod_that_never_preempts_keeps_its_gang_from_preempting() {
+fn s4_037_s7_061_pods_that_never_preempt_keep_their_gang_from_preempting() {
     let mut scene = Scene::new();
     scene.node("one", "2", "a");
     scene.running("low", "one", "2", 1);
     scene.group(important("train", 2));
-    scene.pod("train-0", Some(pod("train-0", "train", "1")));
-    let mut never = pod("train-1", "train", "1");
-    never["spec"]["preemptionPolicy"] = json!("Never");
-    scene.pod("train-1", Some(never));
-    let message = scene.message();
+    for name in ["train-0", "train-1"] {
+        let mut never = pod(name, "train", "1");
+        never["spec"]["preemptionPolicy"] = json!("Never");
+        never["spec"]["priority"] = json!(100);
+        scene.pod(name, Some(never));
+    }
+    let message = scene.group_message();
     assert!(
         message.ends_with("not eligible due to preemptionPolicy=Never."),
         "{message}"
     );
 }
 
-/// S4-039: who is in a gang that runs already takes nobody's place for itself.
+/// S7-029, S7-039, S7-045: what does not fit beside the first pods of a gang preempts at once, but together with its group.
 #[test]
-fn s4_039_a_pod_of_a_gang_does_not_preempt_alone() {
+fn s7_029_pods_that_a_placed_gang_leaves_out_are_tried_again_at_once_and_preempt_then() {
     let mut scene = Scene::new();
     scene.node("one", "3", "a");
     scene.running("low", "one", "2", 1);
     scene.group(important("train", 1));
-    for index in 0..2 {
-        let name = format!("train-{index}");
-        let mut pod = pod(&name, "train", "1");
-        pod["spec"]["priority"] = json!(100);
-        scene.pod(&name, Some(pod));
-    }
+    // Both come while the group is gated by nothing but the missing room.
+    important_pods(&mut scene, "train", 2, "1");
     let attempts = scene.attempts();
-    let rejected = attempts.iter().find_map(|attempt| match &attempt.outcome {
-        Outcome::Unschedulable(rejected) => Some(rejected),
-        _ => None,
-    });
-    let rejected = rejected.unwrap();
-    assert!(rejected.victims.is_empty());
-    assert!(
-        rejected
-            .message
-            .ends_with("not eligible due to workload aware preemption enabled."),
-        "{}",
-        rejected.message
+    let rejected: Vec<_> = attempts
+        .iter()
+        .filter_map(|attempt| match &attempt.outcome {
+            Outcome::Unschedulable(rejected) => Some(rejected),
+            _ => None,
+        })
+        .collect();
+    let last = rejected.last().unwrap();
+    assert_eq!(last.victims[0].0, "default/low");
+    assert_eq!(last.nominated.as_deref(), Some("one"));
+    let news = scene.scheduler.take_group_results();
+    let GroupOutcome::Unschedulable(message) = &news.last().unwrap().outcome else {
+        panic!("{news:?}");
+    };
+    assert_eq!(
+        message,
+        "pod group is unschedulable, pod group preemption found a placement for podgroup, preempting 1 victims"
     );
 }
 
@@ -300,7 +318,7 @@ fn a_pod_protected_by_a_budget_is_not_evicted_if_another_can_be() {
         new: Some(budget),
     }));
     scene.group(important("train", 1));
-    scene.pods("train", 1, "2");
+    important_pods(&mut scene, "train", 1, "2");
     let attempts = scene.attempts();
     let Outcome::Unschedulable(rejected) = &attempts[0].outcome else {
         panic!("{attempts:?}");

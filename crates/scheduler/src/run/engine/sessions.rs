@@ -1,6 +1,6 @@
 //! Batch sessions. Their decisions are carried out by the same writer as those about single pods.
 
-use super::Engine;
+use super::{Engine, groups};
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{BatchStatus, BindOptions, Eviction, StatusPatch};
 use evictd_batch::session::{
@@ -128,14 +128,10 @@ impl Engine {
             let outcome = match outcome {
                 UpstreamOutcome::Unschedulable(why) => Placement::Unschedulable(why),
                 UpstreamOutcome::Preempted => Placement::Preempted,
-                UpstreamOutcome::Scheduled => {
-                    let binding = self.scheduler.bindings().map(|binding| &*binding.pod);
-                    self.groups.placed(now, group, binding, &self.writer);
-                    continue;
-                }
+                UpstreamOutcome::Scheduled => Placement::Placed,
             };
             let results = vec![GroupResult { group, outcome }];
-            self.groups.decided(now, results, &self.writer);
+            groups::decided(now, results, &self.writer);
         }
     }
 

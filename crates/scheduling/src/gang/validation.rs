@@ -1,0 +1,61 @@
+//! The fields in which all pods of a group must agree (S7-036).
+
+use super::{CommonFields, Member};
+use evictd_pod::wire;
+use std::borrow::Borrow;
+
+/// Why the pods of a group cannot be scheduled together; `None` if they can. `scheduled` are the pods that have a node.
+///
+/// An API server stores `preemptionPolicy` of a group only with the gate `PodGroupPreemptionPolicy`. So a group that has the
+/// field is checked as with that gate.
+pub(crate) fn validate(
+    spec: &wire::PodGroupSpec,
+    members: &[Member],
+    scheduled: &[impl Borrow<CommonFields>],
+) -> Option<String> {
+    let waiting: Vec<CommonFields> = members
+        .iter()
+        .map(|member| CommonFields::of(&member.wire))
+        .collect();
+    let first = waiting.first()?;
+    let scheduled = scheduled.iter().map(Borrow::borrow);
+    waiting
+        .iter()
+        .chain(scheduled)
+        .find_map(|pod| problem(spec, first, pod))
+}
+
+fn problem(spec: &wire::PodGroupSpec, first: &CommonFields, pod: &CommonFields) -> Option<String> {
+    const START: &str = "all pods in a single pod group should have the same";
+    let priority = spec.priority.unwrap_or(0);
+    if pod.scheduler != first.scheduler {
+        return Some(format!(
+            "{START} .spec.schedulerName set, got: {:?} and {:?}",
+            pod.scheduler, first.scheduler
+        ));
+    }
+    if pod.priority != priority {
+        return Some(format!(
+            "{START} priority as the pod group's priority, got {} and {priority}",
+            pod.priority
+        ));
+    }
+    let of_pod = policy(pod.never_preempts);
+    if spec.preemption_policy.is_empty() {
+        let of_first = policy(first.never_preempts);
+        return (of_pod != of_first)
+            .then(|| format!("{START} preemption policy, got {of_pod} and {of_first}"));
+    }
+    let of_group = &*spec.preemption_policy;
+    (of_pod != of_group).then(|| {
+        format!("{START} preemption policy as the pod group's preemption policy, got {of_pod} and {of_group}")
+    })
+}
+
+const fn policy(never_preempts: bool) -> &'static str {
+    if never_preempts {
+        "Never"
+    } else {
+        "PreemptLowerPriority"
+    }
+}
