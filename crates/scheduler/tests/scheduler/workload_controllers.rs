@@ -89,16 +89,17 @@ fn b7_jobs_of_a_job_set_get_a_rack_each() {
     let leader = |job: usize| {
         let name = format!("train-workers-{job}-0");
         let mut pod = pod(&name, "train", &labels(job, 0), &gpu());
-        let own = json!({ "key": key, "operator": "In", "values": [format!("key-{job}")] });
-        let others = json!({ "key": key, "operator": "NotIn", "values": [format!("key-{job}")] });
+        let same_job = json!({ "key": key, "operator": "In", "values": [format!("key-{job}")] });
+        let other_jobs =
+            json!({ "key": key, "operator": "NotIn", "values": [format!("key-{job}")] });
         let term = |expressions: Value| {
             json!([{ "topologyKey": RACK, "namespaceSelector": {},
                 "labelSelector": { "matchExpressions": expressions } }])
         };
         let exists = json!({ "key": key, "operator": "Exists" });
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        pod["spec"]["affinity"] = json!({ "podAffinity": { required: term(json!([own])) },
-            "podAntiAffinity": { required: term(json!([exists, others])) } });
+        pod["spec"]["affinity"] = json!({ "podAffinity": { required: term(json!([same_job])) },
+            "podAntiAffinity": { required: term(json!([exists, other_jobs])) } });
         pod
     };
     let leaders: Vec<Value> = (0..2).map(leader).collect();
@@ -142,11 +143,11 @@ fn b7_replicas_of_a_leader_worker_set_are_each_in_one_rack() {
             let labels = json!({ "leaderworkerset.sigs.k8s.io/name": "serve",
                 "leaderworkerset.sigs.k8s.io/group-index": index.to_string(),
                 "leaderworkerset.sigs.k8s.io/worker-index": worker.to_string() });
-            let own = match worker {
+            let pod_name = match worker {
                 0 => name.clone(),
                 _ => format!("{name}-{worker}"),
             };
-            objects.push(pod(&own, &name, &labels, &gpu()));
+            objects.push(pod(&pod_name, &name, &labels, &gpu()));
         }
         objects
     };

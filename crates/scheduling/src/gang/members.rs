@@ -44,7 +44,7 @@ impl CommonFields {
 }
 
 /// The `preemptionPolicy` of a pod or group that does not preempt.
-pub(super) const NEVER: &str = "Never";
+const NEVER: &str = "Never";
 
 /// The pods of groups that have a node, as victims.
 #[derive(Debug, Default)]

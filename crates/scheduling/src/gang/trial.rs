@@ -133,15 +133,19 @@ impl Trial<'_> {
                     return TrialResult::Placed(index);
                 }
                 let is_better = best.as_ref().is_none_or(|best| fit > best.fit);
-                let utilization = (is_met && is_better)
-                    .then(|| utilization(self.cluster, *domain))
-                    .unwrap_or_default();
+                let is_best = is_met && is_better;
+                // While the members are placed, because they count, too.
+                let utilization = if is_best {
+                    utilization(self.cluster, *domain)
+                } else {
+                    0
+                };
                 self.take_back(statement, members);
                 // There was no decision, so no other domain is better (S7-091).
                 if members.iter().any(|member| member.error().is_some()) {
                     return TrialResult::Failed(Some(progress));
                 }
-                if is_met && is_better {
+                if is_best {
                     let avoids = members.iter().map(|member| member.avoids.clone());
                     best = Some(FittingDomain {
                         fit,

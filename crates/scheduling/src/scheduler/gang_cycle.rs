@@ -413,7 +413,7 @@ impl Scheduler {
             let freed = freed.next().unwrap_or_default();
             // A pod that may not preempt keeps the nomination that it has.
             let clears_nomination = is_eligible && freed.node.is_none();
-            let own = GangFitError {
+            let of_member = GangFitError {
                 message: member.message(&error.message),
                 plugins: error.plugins.clone(),
             };
@@ -421,7 +421,7 @@ impl Scheduler {
                 preempts: std::mem::take(&mut counts_preemption),
                 clears_nomination,
                 deallocates: take_claim(&mut member.outcome),
-                ..rejected(own, freed)
+                ..rejected(of_member, freed)
             }))
         });
     }
