@@ -84,7 +84,7 @@ impl Scheduler {
         }
         let scheduled = self.state.queue.common_of_scheduled(&gang.name);
         if let Some(message) = validate(&gang.object.spec, &members, &scheduled) {
-            return self.fail_group(now, &gang, members, message);
+            return self.fail_group(now, &gang, members, &message);
         }
         let cluster = self.state.cluster();
         let constraints = gang.object.spec.scheduling_constraints.topology.iter();
@@ -93,7 +93,7 @@ impl Scheduler {
         let scheduled = self.state.queue.nodes_of_group(&gang.name);
         match domains.of_group(cluster, scheduled) {
             Ok(domains) => self.try_domains(now, (gang, rounds), members, &domains),
-            Err(message) => self.fail_group(now, &gang, members, message),
+            Err(message) => self.fail_group(now, &gang, members, &message),
         }
     }
 
@@ -335,17 +335,17 @@ impl Scheduler {
             });
         }
         let of_group = format!("failed to schedule other pod from a pod group: {message}");
-        self.fail_group(now, gang, members, of_group);
+        self.fail_group(now, gang, members, &of_group);
     }
 
     /// There was no decision about a group: its pods are tried again after their backoff (S7-037).
-    fn fail_group(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>, message: String) {
-        let outcome = GroupOutcome::Error(message.clone());
+    fn fail_group(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>, message: &str) {
+        let outcome = GroupOutcome::Error(message.to_owned());
         self.binding
             .results
             .push_group(Arc::clone(&gang.object), outcome);
         self.end_members(now, members, |_, member| {
-            Err(member.error().unwrap_or_else(|| message.clone()))
+            Err(member.error().unwrap_or_else(|| message.to_owned()))
         });
     }
 
