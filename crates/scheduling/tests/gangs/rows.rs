@@ -83,11 +83,14 @@ fn s7_023_s7_024_s7_025_a_group_is_gated_until_it_exists_and_has_its_pods() {
     assert_eq!(scene.placed().len(), 1, "T04");
 }
 
+/// A case, its group, how many pods run, the sizes of the others, how many are placed, and why it fails.
+type Attempted<'c> = (&'c str, Value, usize, &'c [&'c str], usize, String);
+
 /// T12 to T19: a node of 4 cores, pods of the sizes, and some that run.
 #[test]
 fn s7_040_s7_042_an_attempt_ends_when_the_quorum_cannot_be_met() {
     let none = "pod group preemption: No preemption victims found for incoming preemptor";
-    let cases: [(&str, Value, usize, &[&str], usize, String); 6] = [
+    let cases: [Attempted<'_>; 6] = [
         (
             "T13",
             group("g", 3),
