@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod controllers;
 pub mod definitions;
+mod kueue;
 pub mod manifests;
 pub mod policies;
 pub mod webhook;

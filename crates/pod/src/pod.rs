@@ -49,6 +49,8 @@ pub struct Pod {
     pub name: String,
     /// UID; a later pod of the same name has another one.
     pub uid: String,
+    /// The generation of its spec, which conditions name.
+    pub generation: wire::Generation,
     /// Labels, by which selectors find the pod.
     pub labels: Arc<TextMap>,
     /// Annotations, of which evictd reads its own and the kubelet's.
@@ -187,6 +189,7 @@ impl Pod {
             volumes: spec.volumes.iter().map(Volume::from_wire).collect(),
             tolerations: spec.tolerations.clone().into(),
             termination_grace_period_seconds: spec.termination_grace_period_seconds,
+            generation: metadata.generation,
             terminal: status.phase.has_ended(),
             start_time: status.start_time,
             deletion_timestamp: metadata.deletion_timestamp.map(wire::Time::timestamp),

@@ -484,9 +484,9 @@ impl SchedulingQueue {
         self.lifecycles.queue().queued_pod(pod)
     }
 
-    /// When the first attempt of a pod failed, as long as it waits, is tried or is being bound.
-    pub fn first_failure(&self, pod: &str) -> Option<Timestamp> {
-        self.lifecycles.first_failure(pod)
+    /// When a pod was active for the first time that waits, is in flight or is being bound (S5-099).
+    pub fn arrived(&self, pod: &str) -> Option<Timestamp> {
+        self.lifecycles.arrived(pod)
     }
 
     /// The pods of a pool. Active pods and those that back off are in the order in which they leave it, others by key.

@@ -6,6 +6,7 @@ mod cluster;
 mod compat;
 mod connection;
 mod controllers;
+mod convert;
 mod create_command;
 mod credentials;
 mod demo;
@@ -43,6 +44,7 @@ enum Command {
     Job(job::Arguments),
     Queue(queue::Arguments),
     Admit(admit::Arguments),
+    Convert(convert::Arguments),
     Crds(manifests::Definitions),
     Policies(manifests::Policies),
     Controllers(controllers::Arguments),
@@ -66,6 +68,7 @@ impl Cli {
             Command::Job(arguments) => arguments.run(),
             Command::Queue(arguments) => arguments.run(),
             Command::Admit(arguments) => arguments.run(),
+            Command::Convert(arguments) => arguments.run(),
             Command::Crds(manifests::Definitions {}) => manifests::Definitions::run(),
             Command::Policies(manifests::Policies {}) => manifests::Policies::run(),
             Command::Controllers(arguments) => arguments.run(),

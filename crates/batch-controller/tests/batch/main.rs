@@ -6,6 +6,7 @@ mod admit;
 mod bad_input;
 mod cluster;
 mod commands;
+mod convert;
 mod crashes;
 mod definitions;
 mod demo;

@@ -22,6 +22,8 @@ const GONE_AFTER: Duration = Duration::from_mins(1);
 /// The first and the longest pause between two attempts of a program with few instances.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The shortest pause while the server has no such kind: it is installed seldom, and no object is missed.
+const ABSENT_PAUSE: Duration = Duration::from_secs(10);
 
 /// Finds the API server anew.
 pub trait Connect: Send + Sync + 'static {
@@ -67,9 +69,9 @@ impl Retry {
         }
     }
 
-    async fn wait(&mut self) {
+    async fn wait(&mut self, least: Duration) {
         match self {
-            Self::Soon(backoff) => sleep(backoff.next(chance())).await,
+            Self::Soon(backoff) => sleep(backoff.next(chance()).max(least)).await,
             Self::Spread(fleet, stagger) => {
                 let wait = stagger.after_failure(fleet.spread(), chance());
                 sleep(wait.urgent).await;
@@ -122,7 +124,13 @@ impl<S: Store> Reflector<S> {
                 }
                 Err(error) => run.failed(error).await,
             }
-            answering(&mut run.reflector, run.retry.wait()).await;
+            let is_absent = run.absent_since.is_some() && !run.listed;
+            let least = if is_absent {
+                ABSENT_PAUSE
+            } else {
+                Duration::ZERO
+            };
+            answering(&mut run.reflector, run.retry.wait(least)).await;
         }
     }
 }

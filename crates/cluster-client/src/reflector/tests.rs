@@ -402,6 +402,16 @@ async fn a_kind_that_the_server_lacks_is_an_empty_list_and_one_it_had_only_after
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_the_server_never_had_is_asked_for_six_times_a_minute_at_most() {
+    let absent = std::iter::repeat_with(|| Answer::refusal(404)).take(50);
+    let running = run(Script::of(absent));
+    running.log.until("up to date").await;
+    sleep(Duration::from_mins(1)).await;
+    let asked = running.script.asked().len();
+    assert!((3..=7).contains(&asked), "{asked}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_for_lack_of_a_right_is_an_empty_list_only_where_discovery_lacks_the_kind() {
     let resources = |name: &str| Answer::json(&json!({"resources": [{ "name": name }]}));
     let running = run(Script::of([

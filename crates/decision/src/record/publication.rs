@@ -3,6 +3,7 @@
 use super::annotation;
 use crate::{Decision, Eviction};
 use evictd_pod::Pod;
+use evictd_pod::wire::Generation;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +81,9 @@ pub struct Notice {
     pub name: String,
     /// The pod's UID; a pod of the same name with another UID must not be changed.
     pub uid: String,
+    /// The generation of the pod that the decision is about, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Generation,
     /// The word that becomes `status.reason`.
     pub reason: String,
     /// The sentence that becomes `status.message`.
@@ -114,6 +118,7 @@ impl Notice {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             uid: pod.uid.clone(),
+            generation: pod.generation,
             reason: eviction.map_or("", |eviction| eviction.reason).to_owned(),
             message: eviction.map(message).unwrap_or_default(),
             disruption_target: eviction

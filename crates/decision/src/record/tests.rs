@@ -78,6 +78,7 @@ fn notice() -> Notice {
         namespace: "shop".to_owned(),
         name: "hog".to_owned(),
         uid: "u".to_owned(),
+        generation: None,
         reason: "Evicted".to_owned(),
         message: "é".repeat(50_000),
         disruption_target: Some("é".repeat(50_000)),

@@ -9,7 +9,7 @@ use crate::amounts::{Amount, Wrong, amounts_of};
 use crate::document::Document;
 use crate::error::DocumentError;
 use crate::finder::{ENOUGH, mistakes_in_value, mistakes_of};
-use crate::mistake::{Mistake, Mistakes, Place};
+use crate::mistake::{Mistake, Mistakes, Place, Step};
 use crate::yaml;
 use evictd_manifests::{
     Admission, Completed, Existing, Kind, KindVisitor, Object, PodManifest, expand, expand_one,
@@ -47,6 +47,17 @@ impl OtherObject<'_> {
     /// Its version with the group; empty if it has none.
     pub fn api_version(&self) -> &str {
         self.0.api_version
+    }
+
+    /// A message about a field, such as `spec.groups[0].name`, with its place; of a missing field the object's.
+    pub fn note(&self, title: String, key: &str, message: String) -> Mistake {
+        let Self(found) = self;
+        Mistake {
+            place: (found.place)(&Step::path(key)).or_else(|| (found.place)(&[])),
+            object: title,
+            key: key.to_owned(),
+            message,
+        }
     }
 
     /// Parses it.

@@ -260,6 +260,7 @@ impl Terminations {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             uid: pod.uid.clone(),
+            generation: pod.generation,
             reason: reason.clone(),
             message: message.clone(),
             disruption_target: condition.map(str::to_owned),

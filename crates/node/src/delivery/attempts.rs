@@ -440,13 +440,14 @@ fn status(notice: &Notice) -> Value {
 
 fn condition(notice: &Notice) -> Option<Condition> {
     let message = notice.disruption_target.as_ref()?;
-    Some(Condition::new(
+    let condition = Condition::new(
         "DisruptionTarget",
         true,
         "TerminationByKubelet",
         message.clone(),
         notice.time,
-    ))
+    );
+    Some(condition.of_generation(notice.generation))
 }
 
 fn code(error: &ApiError) -> Option<u16> {

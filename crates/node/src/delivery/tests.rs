@@ -67,6 +67,7 @@ impl Post {
             namespace: "shop".into(),
             name: "web".into(),
             uid: self.uid(),
+            generation: std::num::NonZeroU32::new(3),
             reason: "Evicted".into(),
             message: "The node was low on resource: memory. ".into(),
             disruption_target: Some("The node was low on resource: memory. ".into()),
@@ -117,6 +118,7 @@ async fn s1_051_s1_053_one_patch_tells_the_status_and_a_new_annotation() {
     assert_eq!(target["reason"], "TerminationByKubelet");
     assert_eq!(target["message"], web["status"]["message"]);
     assert_eq!(target["lastTransitionTime"], "2027-01-15T08:00:00Z");
+    assert_eq!(target["observedGeneration"], 3);
     let log = post.api.log();
     let verbs: Vec<_> = log.iter().map(|entry| entry.verb).collect();
     assert_eq!(verbs, ["patch", "get"], "it is told, and looked at");

@@ -33,6 +33,7 @@ fn a_notice() -> (ApiServer, Notice) {
         namespace: "shop".into(),
         name: "web".into(),
         uid: made["metadata"]["uid"].as_str().unwrap().into(),
+        generation: None,
         reason: "Evicted".into(),
         message: "low".into(),
         disruption_target: None,

@@ -484,7 +484,7 @@ impl Engine {
             .pod_scheduling_attempts
             .observe([], f64::from(binding.attempts));
         let attempts = attempts_label(binding.attempts);
-        let first = binding.first_failure.unwrap_or(binding.began);
+        let first = binding.arrived.unwrap_or(binding.began);
         self.metrics
             .pod_scheduling_sli_duration
             .observe([&attempts], self.since(first));

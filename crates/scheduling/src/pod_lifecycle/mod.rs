@@ -406,7 +406,7 @@ impl<E> PodLifecycles<E> {
             }
         }
         let binding = binding.map(|binding| Binding {
-            first_failure: entry.as_ref().and_then(Entry::first_failure),
+            arrived: entry.as_ref().and_then(Entry::arrived),
             ..binding
         });
         let binds = binding.is_some();

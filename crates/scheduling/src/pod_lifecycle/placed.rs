@@ -18,8 +18,8 @@ pub struct Binding {
     pub attempts: u32,
     /// When it was decided.
     pub began: Timestamp,
-    /// When the first attempt failed, if one has.
-    pub first_failure: Option<Timestamp>,
+    /// When the pod was active in the queue for the first time, if it came from there.
+    pub arrived: Option<Timestamp>,
     /// Whether a batch session decided it.
     pub is_of_session: bool,
 }

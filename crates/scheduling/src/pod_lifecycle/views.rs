@@ -59,14 +59,14 @@ impl<E> PodLifecycles<E> {
         self.placed.values().filter_map(Placed::binding)
     }
 
-    pub(crate) fn first_failure(&self, pod: &str) -> Option<Timestamp> {
+    pub(crate) fn arrived(&self, pod: &str) -> Option<Timestamp> {
         let entry = self.placed.get(pod).and_then(|placed| match &placed.stage {
             Stage::Binding(parts) => parts.entry.as_ref(),
             _ => None,
         });
         match entry {
-            Some(entry) => entry.first_failure(),
-            None => self.queue.first_failure(pod),
+            Some(entry) => entry.arrived(),
+            None => self.queue.arrived(pod),
         }
     }
 

@@ -151,6 +151,8 @@ impl<E> Queue<E> {
         let mut entry = attempt.entry;
         entry.attempts = entry.attempts.saturating_sub(1);
         self.pools.costly.mark(&pod, namespace);
-        self.enter(pod, entry, Pool::Active, "CostlyAttempt", hints);
+        // It was active before, so that the time of its arrival is known.
+        let since = entry.timestamp.timestamp();
+        self.enter(pod, entry, Pool::Active, ("CostlyAttempt", since), hints);
     }
 }

@@ -26,7 +26,8 @@ pub(crate) struct Entry {
     pub(super) profile: u16,
     /// The end of its backoff, a whole second. It is fixed at the first use after a failure (S5-107).
     expiry: Option<Time>,
-    first_failure: Option<Time>,
+    /// When it was active for the first time. The time that it was gated before does not count (S5-099).
+    arrived: Option<Time>,
 }
 
 impl Entry {
@@ -43,7 +44,7 @@ impl Entry {
             gate: None,
             profile: 0,
             expiry: None,
-            first_failure: None,
+            arrived: None,
         }
     }
 
@@ -54,7 +55,6 @@ impl Entry {
         self.timestamp = now.into();
         // The backoff is computed anew from the new time.
         self.expiry = None;
-        self.first_failure.get_or_insert(now.into());
         if self.rejectors.is_empty() {
             self.consecutive_errors = self.consecutive_errors.saturating_add(1);
         } else {
@@ -100,8 +100,13 @@ impl Entry {
         self.expiry.map(Time::timestamp)
     }
 
-    pub(crate) fn first_failure(&self) -> Option<Timestamp> {
-        self.first_failure.map(Time::timestamp)
+    /// It may be tried from now on.
+    pub(super) fn arrive(&mut self, now: Timestamp) {
+        self.arrived.get_or_insert(now.into());
+    }
+
+    pub(crate) fn arrived(&self) -> Option<Timestamp> {
+        self.arrived.map(Time::timestamp)
     }
 
     /// Its position among the pods that back off, in seconds.

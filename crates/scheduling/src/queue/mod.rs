@@ -192,12 +192,12 @@ impl<E> Queue<E> {
         })
     }
 
-    /// When the first attempt of a pod failed that waits or is in flight.
-    pub(crate) fn first_failure(&self, pod: &str) -> Option<Timestamp> {
+    /// When a pod that waits or is in flight was active for the first time.
+    pub(crate) fn arrived(&self, pod: &str) -> Option<Timestamp> {
         self.in_flight
             .entry(pod)
             .or_else(|| self.pools.get(pod))?
-            .first_failure()
+            .arrived()
     }
 
     /// The pool in which a pod waits.
@@ -243,7 +243,13 @@ impl<E> Queue<E> {
             self.pools.put(pod, entry, &self.settings);
             return None;
         }
-        Some(self.enter(pod, Entry::new(priority, now), Pool::Active, label, hints))
+        Some(self.enter(
+            pod,
+            Entry::new(priority, now),
+            Pool::Active,
+            (label, now),
+            hints,
+        ))
     }
 
     /// A pod that waits or is in flight was changed. The events describe the change (S5-028).
@@ -265,7 +271,13 @@ impl<E> Queue<E> {
         let Some((key, mut entry)) = self.pools.take(pod) else {
             let entry = Entry::new(priority, now);
             let label = "UnschedulablePodUpdate";
-            return Updated::New(self.enter(Arc::clone(pod), entry, Pool::Active, label, hints));
+            return Updated::New(self.enter(
+                Arc::clone(pod),
+                entry,
+                Pool::Active,
+                (label, now),
+                hints,
+            ));
         };
         entry.priority = priority;
         let is_kept_out = matches!(entry.pool, Pool::Unschedulable | Pool::Gated);
@@ -371,7 +383,7 @@ impl<E> Queue<E> {
         let pool = wake.map_or(Pool::Unschedulable, |wake| {
             self.destination(&mut entry, wake, now)
         });
-        Ok(self.enter(pod, entry, pool, "ScheduleAttemptFailure", hints))
+        Ok(self.enter(pod, entry, pool, ("ScheduleAttemptFailure", now), hints))
     }
 
     /// Replays the events since the attempt of a pod began. If some were dropped, the pod is tried again.
@@ -444,7 +456,8 @@ impl<E> Queue<E> {
             return None;
         }
         let (pod, entry) = self.pools.take(pod)?;
-        let moved = self.enter(pod, entry, Pool::Active, label, hints);
+        let since = entry.timestamp.timestamp();
+        let moved = self.enter(pod, entry, Pool::Active, (label, since), hints);
         (moved.pool == Pool::Active).then_some(moved)
     }
 
@@ -506,7 +519,7 @@ impl<E> Queue<E> {
                 continue;
             };
             let pool = self.destination(&mut entry, wake, now);
-            moved.push(self.enter(pod, entry, pool, event.label, hints));
+            moved.push(self.enter(pod, entry, pool, (event.label, now), hints));
         }
         moved
     }
@@ -528,7 +541,7 @@ impl<E> Queue<E> {
         pod: Arc<str>,
         mut entry: Entry,
         pool: Pool,
-        label: &'static str,
+        (label, now): (&'static str, Timestamp),
         hints: &impl QueueingHints<E>,
     ) -> Moved {
         let from_backoff = matches!(entry.pool, Pool::Backoff | Pool::ErrorBackoff);
@@ -541,6 +554,9 @@ impl<E> Queue<E> {
         entry.rejectors = entry.rejectors.or(entry.gate.into_iter().collect());
         entry.pool = entry.gate.map_or(pool, |_| Pool::Gated);
         let pool = entry.pool;
+        if pool != Pool::Gated {
+            entry.arrive(now);
+        }
         self.pools.put(Arc::clone(&pod), entry, &self.settings);
         Moved { pod, pool, label }
     }

@@ -34,7 +34,7 @@ impl SchedulingQueue {
             pod: Arc::clone(pod),
             attempts,
             began: now,
-            first_failure: None,
+            arrived: None,
             is_of_session: false,
         };
         let binding = Some(binding);
@@ -156,7 +156,7 @@ impl SchedulingQueue {
             pod: Arc::clone(pod),
             attempts: 1,
             began: now,
-            first_failure: None,
+            arrived: None,
             is_of_session: true,
         };
         let event = Event::BoundBySession {

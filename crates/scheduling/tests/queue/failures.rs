@@ -4,7 +4,7 @@ use super::{
     add, assume, delete, last, node, placed, pod, pop, rejected, requests, run, step, update, with,
 };
 use evictd_pod::wire;
-use evictd_scheduling::{Change, Delta, Failure, SchedulingQueue, Settings};
+use evictd_scheduling::{Change, Delta, Failure, Pool, SchedulingQueue, Settings};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -227,27 +227,32 @@ fn recreated_pods_leave_no_state_behind() {
 }
 
 #[test]
-fn the_time_of_the_first_failure_is_kept_until_the_pod_is_bound() {
+fn s5_099_the_time_of_arrival_is_kept_until_the_pod_is_bound_and_excludes_the_time_with_gates() {
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
     let names = ["default-scheduler".to_owned()];
     let mut queue = SchedulingQueue::new(Settings::default(), names, false);
-    let new: wire::Pod = serde_json::from_value(pod("p", json!({}))).unwrap();
-    let new = Some(Arc::new(new));
-    queue.on(at(1), &Change::Pod(Delta { old: None, new }));
-    let tried = |queue: &mut SchedulingQueue, second| {
+    let read = |spec| -> Option<Arc<wire::Pod>> {
+        Some(Arc::new(serde_json::from_value(pod("p", spec)).unwrap()))
+    };
+    let gated = read(json!({ "schedulingGates": [{ "name": "quota" }] }));
+    let old = None;
+    let new = gated.clone();
+    queue.on(at(1), &Change::Pod(Delta { old, new }));
+    assert_eq!(queue.pods_in(Pool::Gated).len(), 1);
+    assert_eq!(queue.arrived("p"), None);
+    let new = read(json!({}));
+    queue.on(at(5), &Change::Pod(Delta { old: gated, new }));
+    assert_eq!(queue.arrived("p"), Some(at(5)));
+    for second in [7, 20] {
         queue.flush_backoff(at(second));
         assert!(queue.pop().is_some());
-    };
-    tried(&mut queue, 1);
-    assert_eq!(queue.first_failure("p"), None);
-    for second in [2, 20] {
         let failed = queue.failed(at(second), "p", &Failure::default());
         assert!(failed.unwrap().is_some());
-        assert_eq!(queue.first_failure("p"), Some(at(2)));
-        tried(&mut queue, second + 10);
-        assert_eq!(queue.first_failure("p"), Some(at(2)));
+        assert_eq!(queue.arrived("p"), Some(at(5)));
     }
+    queue.flush_backoff(at(40));
+    assert!(queue.pop().is_some());
     queue.assume(at(40), "p", "one");
     queue.done(at(40), "p");
-    assert_eq!(queue.first_failure("p"), Some(at(2)));
+    assert_eq!(queue.arrived("p"), Some(at(5)));
 }

@@ -144,6 +144,7 @@ fn notice(way: Way) -> Notice {
         namespace: "shop".into(),
         name: "web".into(),
         uid: "u-1".into(),
+        generation: None,
         reason: "Evicted".into(),
         message: "Container main was using 90Mi. ".into(),
         disruption_target: Some("The node was low on resource: memory. ".into()),

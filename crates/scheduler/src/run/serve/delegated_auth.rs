@@ -149,9 +149,6 @@ impl DelegatedAuth {
             Some(begin) => path.starts_with(begin),
             None => path == allowed,
         };
-        if self.0.always_allowed.iter().any(open) {
-            return Ok(());
-        }
         let began = Instant::now();
         let user = self.user(credentials).await;
         if let Some(metrics) = self.0.metrics.get() {
@@ -161,7 +158,11 @@ impl DelegatedAuth {
             let seconds = began.elapsed().as_secs_f64();
             metrics.authentication_duration.observe([result], seconds);
         }
+        // A client that is refused is refused everywhere, also where a client without credentials is let in.
         let user = user?;
+        if self.0.always_allowed.iter().any(open) {
+            return Ok(());
+        }
         let began = Instant::now();
         let allowed = if user.groups.iter().any(|group| group == MASTERS) {
             Ok(true)

@@ -179,6 +179,30 @@ async fn everybody_may_ask_for_health() {
 }
 
 #[tokio::test]
+async fn a_rejected_token_gets_401_on_every_path_as_upstream() {
+    let port = Port::open().await;
+    port.api.grant("admin", "admin", None);
+    for path in [
+        "/healthz",
+        "/livez",
+        "/readyz",
+        "/livez/ping",
+        "/metrics",
+        "/other",
+    ] {
+        assert_eq!(port.get(path, "stranger").await.0, 401, "{path}");
+    }
+    // Health is for everybody else, also for a user without any right.
+    port.api.grant("nobody", "nobody", Some(json!([])));
+    for token in ["", "nobody", "admin"] {
+        assert_eq!(port.get("/healthz", token).await.0, 200, "{token:?}");
+    }
+    // A token that cannot be reviewed is not known to be a good one.
+    port.api.fault(Fault::answer(503));
+    assert_eq!(port.get("/healthz", "another").await.0, 401);
+}
+
+#[tokio::test]
 async fn metrics_are_for_those_whom_the_api_server_allows() {
     let port = Port::open().await;
     let rules = json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]);

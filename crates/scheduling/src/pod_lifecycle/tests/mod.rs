@@ -44,7 +44,7 @@ fn binding(now: Timestamp) -> Binding {
         pod: Arc::new(wire::Pod::default()),
         attempts: 1,
         began: now,
-        first_failure: None,
+        arrived: None,
         is_of_session: false,
     }
 }
@@ -279,7 +279,7 @@ fn a_backoff_is_kept_through_a_binding_that_fails() {
     single.lifecycles.activate("a", &Hints);
     single.assume();
     single.bind();
-    assert_eq!(single.lifecycles.first_failure("a"), Some(at(2)));
+    assert_eq!(single.lifecycles.arrived("a"), Some(at(1)));
     single.answer(false);
     single.failed();
     let waiting = single.lifecycles.queue().queued_pod("a").unwrap();
