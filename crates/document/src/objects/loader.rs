@@ -16,7 +16,7 @@ use evictd_manifests::{
     is_workload,
 };
 use evictd_pod::wire;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
@@ -513,7 +513,7 @@ impl<R: Receiver> Sink for Loader<'_, R> {
         {
             // In a typed list only the list has the kind of its items.
             workload["kind"] = found.kind.into();
-            let metadata = workload_metadata(&workload);
+            let metadata = wire::Metadata::deserialize(&workload["metadata"]).unwrap_or_default();
             self.loaded.existing.add_workload(found.kind, &metadata);
             let title = format!("{} {}", found.kind, metadata.full_name());
             return self.hold(&found, title, Content::Workload(Box::new(workload)));
@@ -561,10 +561,6 @@ impl<R: Receiver> Sink for Loader<'_, R> {
     fn has_enough(&self) -> bool {
         self.files.last().is_some_and(|file| file.more)
     }
-}
-
-fn workload_metadata(workload: &Value) -> wire::Metadata {
-    serde_json::from_value(workload["metadata"].clone()).unwrap_or_default()
 }
 
 /// Finds every mistake of an object that cannot be read.
