@@ -140,8 +140,8 @@ pub enum Difference {
     /// A job may ask for less than a restart when a pod is evicted and enough others are left (volcano#3171). Volcano
     /// restarts the job.
     EvictedAboveMinimum,
-    /// A job with a hard network topology waits and says so, because sessions read no `HyperNode`s. In Volcano a hard topology
-    /// whose tier is unknown places the job anywhere (S6-175).
+    /// A hard network topology that cannot be kept waits and says why, and evictions respect it. In Volcano a hard topology
+    /// whose tier is unknown places the job anywhere (S6-175), preempt leaves such jobs out, and reclaim ignores it (S6-191).
     UnknownTopologyWaits,
     /// The actions for gangs and shuffle evict no pod that is critical for the cluster and nothing beyond a disruption
     /// budget, whatever the tiers. Volcano's ignore budgets, and critical pods under some tiers (S6-198).

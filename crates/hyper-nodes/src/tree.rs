@@ -133,9 +133,14 @@ impl Tree {
         let mut mistakes = Vec::new();
         let mut ready = true;
         for hyper_node in hyper_nodes {
-            let result = builder.put(hyper_node);
-            ready = result.is_ok();
-            mistakes.extend(result.err());
+            match builder.put(hyper_node) {
+                // One without members that another one names changes nothing.
+                Ok(built) => ready |= built,
+                Err(mistake) => {
+                    ready = false;
+                    mistakes.push(mistake);
+                }
+            }
         }
         Self {
             entries: builder.entries,
@@ -277,13 +282,13 @@ impl<'b> Builder<'b> {
         Some(id)
     }
 
-    /// A HyperNode came: it and those above it are built again.
-    fn put(&mut self, hyper_node: &'b HyperNode) -> Result<(), TreeMistake> {
+    /// A HyperNode came: it and those above it are built again. Returns whether that was needed.
+    fn put(&mut self, hyper_node: &'b HyperNode) -> Result<bool, TreeMistake> {
         let Some(id) = self.enter(hyper_node) else {
-            return Ok(());
+            return Ok(false);
         };
         if hyper_node.spec.members.is_empty() && self.named[id.index()] {
-            return Ok(());
+            return Ok(false);
         }
         let ancestors = self.ancestors(id);
         for ancestor in &ancestors {
@@ -296,7 +301,7 @@ impl<'b> Builder<'b> {
         for ancestor in &ancestors {
             self.build(*ancestor, Some(&ancestors), &mut built, &mut Vec::new())?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// A HyperNode and those above it. One that is in no other one yet may be claimed by one of a higher tier.

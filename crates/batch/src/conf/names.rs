@@ -91,10 +91,12 @@ pub enum PluginName {
     Tdm,
     /// Tasks that work together get one node.
     TaskTopology,
+    /// Pods of a job near to each other, by groups of nodes.
+    NetworkTopologyAware,
 }
 
 impl PluginName {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Gang,
         Self::Priority,
         Self::Conformance,
@@ -113,6 +115,7 @@ impl PluginName {
         Self::Cdp,
         Self::Tdm,
         Self::TaskTopology,
+        Self::NetworkTopologyAware,
     ];
 
     /// Its name.
@@ -136,6 +139,7 @@ impl PluginName {
             Self::Cdp => "cdp",
             Self::Tdm => "tdm",
             Self::TaskTopology => "task-topology",
+            Self::NetworkTopologyAware => "network-topology-aware",
         }
     }
 
@@ -145,7 +149,7 @@ impl PluginName {
 }
 
 /// Plugins of Volcano that stay out, each with the reason and the way to do without.
-pub(crate) const REFUSED: [(&str, &str); 7] = [
+pub(crate) const REFUSED: [(&str, &str); 6] = [
     (
         "deviceshare",
         "parts of devices are allocated by Kubernetes' dynamic resource allocation (DRA): give the pods resourceClaims, which plugin predicates allocates",
@@ -154,7 +158,6 @@ pub(crate) const REFUSED: [(&str, &str); 7] = [
         "extender",
         "its calls carry Volcano's internal structures: serve kube-scheduler's extender protocol in a profile of evictd-scheduler instead",
     ),
-    ("network-topology-aware", NOT_YET),
     ("numa-aware", NOT_YET),
     ("numaaware", NOT_YET),
     ("rescheduling", NOT_YET),
@@ -219,19 +222,29 @@ pub enum Switch {
     Victim,
     /// Fairness among namespaces before that among jobs, as in Volcano 1.0; off unless asked for.
     NamespaceOrder,
+    /// Which part of a job comes first.
+    SubJobOrder,
+    /// Whether a part of a job has enough.
+    SubJobReady,
+    /// Whether it will have enough after pending evictions.
+    SubJobPipelined,
+    /// Which group of nodes is best for a part of a job.
+    HyperNodeOrder,
+    /// In which groups of nodes a job is tried.
+    HyperNodeGradient,
 }
 
 impl Switch {
     /// Each key with its switch, or with none where nothing is built that it could switch.
-    pub(crate) const KEYS: [(&'static str, Option<Self>); 24] = [
+    pub(crate) const KEYS: [(&'static str, Option<Self>); 26] = [
         ("enableJobOrder", Some(Self::JobOrder)),
-        ("enableSubJobOrder", None),
+        ("enableSubJobOrder", Some(Self::SubJobOrder)),
         ("enableNamespaceOrder", Some(Self::NamespaceOrder)),
         ("enableHierarchy", Some(Self::Hierarchy)),
         ("enableJobReady", Some(Self::JobReady)),
-        ("enableSubJobReady", None),
+        ("enableSubJobReady", Some(Self::SubJobReady)),
         ("enableJobPipelined", Some(Self::JobPipelined)),
-        ("enableSubJobPipelined", None),
+        ("enableSubJobPipelined", Some(Self::SubJobPipelined)),
         ("enableTaskOrder", Some(Self::TaskOrder)),
         ("enablePreemptable", Some(Self::Preemptable)),
         ("enableReclaimable", Some(Self::Reclaimable)),
@@ -248,6 +261,8 @@ impl Switch {
         ("enableJobStarving", Some(Self::JobStarving)),
         ("enabledOverused", Some(Self::Overused)),
         ("enabledAllocatable", Some(Self::Allocatable)),
+        ("enabledHyperNodeOrder", Some(Self::HyperNodeOrder)),
+        ("enabledHyperNodeGradient", Some(Self::HyperNodeGradient)),
     ];
 
     const fn bit(self) -> u32 {

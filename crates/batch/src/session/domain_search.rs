@@ -2,14 +2,19 @@
 
 use super::Session;
 use super::free_capacity::times;
+use super::plugins::Purpose;
 use super::topology::DomainId;
 use crate::session::gang;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::JobId;
 use crate::session::snapshot::resource::{Dim, Resource};
+use evictd_batch_objects::Difference;
 
 /// The candidate domains of a job; `None` for one without topology constraints.
 pub(crate) fn choice(session: &mut Session<'_>, job: JobId) -> Option<Vec<DomainId>> {
+    if let Some(groups) = groups(session, job) {
+        return Some(groups);
+    }
     let job = &session.tx.snapshot.jobs[job];
     let labels = job.topology();
     if labels.is_empty() {
@@ -18,6 +23,24 @@ pub(crate) fn choice(session: &mut Session<'_>, job: JobId) -> Option<Vec<Domain
     let tasks = job.tasks.iter();
     let taken = tasks.filter_map(|task| session.tx.snapshot.tasks[*task].node);
     Some(session.topology.choice(session.tx.cluster, labels, taken))
+}
+
+/// The groups of near nodes in one of which all pods of a job have to be, the lowest tier first; `None` for one without a hard
+/// network topology. With Volcano's rules only action allocate knows them.
+fn groups(session: &Session<'_>, job: JobId) -> Option<Vec<DomainId>> {
+    let snapshot = &session.tx.snapshot;
+    let network = snapshot.jobs[job].network.as_ref()?;
+    if !session.tx.compat.has(Difference::UnknownTopologyWaits) {
+        return None;
+    }
+    network.hard_tier(&snapshot.hyper_nodes)?;
+    let tiers = session.tx.tiers().gradient(
+        network.nearness,
+        snapshot.hyper_nodes.top(),
+        (network.allocated, &Resource::default()),
+        Purpose::Allocate,
+    );
+    Some(tiers.into_iter().flatten().map(DomainId::Group).collect())
 }
 
 /// The same as a list of trials: a job without topology constraints has one.
@@ -53,10 +76,11 @@ pub(crate) fn most_in(
     for part in &parts {
         let mut most = vec![0_usize; choice.len()];
         for node in session.tx.snapshot.node_ids() {
-            let at = session.topology.position(choice, node);
-            let Some(at) = at.filter(|at| most[*at] < part.count) else {
+            let mut at = session.topology.positions(choice, node);
+            at.retain(|at| most[*at] < part.count);
+            if at.is_empty() {
                 continue;
-            };
+            }
             let on_node = &session.tx.snapshot.nodes[node.index()];
             let room = |dim: Dim| {
                 let held = held.map_or(0.0, |held| held[node.index()].get(dim));
@@ -67,7 +91,9 @@ pub(crate) fn most_in(
             let (evaluator, view) = session.evaluation();
             let open = |task| evaluator.might_take(view, task, node, held.is_some());
             if count > 0 && part.task.is_none_or(open) {
-                most[at] = most[at].saturating_add(count);
+                for at in at {
+                    most[at] = most[at].saturating_add(count);
+                }
             }
         }
         for (total, most) in total.iter_mut().zip(most) {
@@ -91,6 +117,10 @@ pub(crate) fn most_idle_domain(
 
 /// The message for a job without a domain.
 pub(crate) fn no_domain_message(snapshot: &Snapshot, job: JobId) -> String {
+    let network = snapshot.jobs[job].network.as_ref();
+    if let Some(tier) = network.and_then(|network| network.nearness.tier()) {
+        return format!("no HyperNode of tier {tier} or lower holds all its pods that have nodes");
+    }
     match snapshot.jobs[job].topology() {
         [key] => format!("no node has the label {key}"),
         keys => format!("no node has all of the labels {}", keys.join(", ")),
@@ -106,12 +136,28 @@ pub(crate) fn domain_message(
 ) -> String {
     let job = &session.tx.snapshot.jobs[job];
     let best = session.topology.words(within);
+    let of_group = matches!(within, DomainId::Group(_));
     let mut tasks = job
         .tasks
         .iter()
         .map(|task| &session.tx.snapshot.tasks[*task]);
     if tasks.any(|task| task.node.is_some()) {
-        return format!("All its pods have to be on nodes with {best}, where some of them are");
+        return if of_group {
+            format!(
+                "All its pods have to be near to those that have nodes, at best in HyperNode {best}"
+            )
+        } else {
+            format!("All its pods have to be on nodes with {best}, where some of them are")
+        };
+    }
+    let network = job.network.as_ref();
+    if let Some(tier) = network
+        .and_then(|network| network.nearness.tier())
+        .filter(|_| of_group)
+    {
+        return format!(
+            "All its pods have to be in one HyperNode of tier {tier} or lower: at best there is room for {fit} of {all}, in {best}"
+        );
     }
     let keys = job.topology().join(" and the same ");
     format!(

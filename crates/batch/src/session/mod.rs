@@ -80,8 +80,8 @@ pub use eviction_kind::EvictionKind;
 pub use known::{GroupWrite, Known};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
-    Amounts, Event, Eviction, GroupOutcome, JobShareOutcome, ObjectKind, Outcome, PodCondition,
-    QueueOutcome, QueueTreeOutcome, Refused, UpstreamOutcome,
+    Amounts, Event, Eviction, GroupOutcome, HyperNodeOutcome, JobGroupOutcome, JobShareOutcome,
+    ObjectKind, Outcome, PodCondition, QueueOutcome, QueueTreeOutcome, Refused, UpstreamOutcome,
 };
 
 pub use plain::plain_job;
@@ -126,12 +126,13 @@ impl<'c> Session<'c> {
         // Both depend on the state before any action, so they are computed first.
         snapshot.note_freed(cluster);
         snapshot.set_priorities(compat);
+        snapshot.open_topologies(cluster, compat);
         let plugins = Plugins::open(&snapshot, cluster, conf, compat);
         let mut session = Session {
             conf,
             evaluator: Evaluator::new(&conf.tiers, &snapshot),
             reservation: None,
-            topology: TopologyDomains::default(),
+            topology: TopologyDomains::new(&snapshot.hyper_nodes),
             allocates_later: false,
             tx: Transaction::new(cluster, snapshot, plugins, compat),
         };

@@ -4,6 +4,7 @@ use crate::session::snapshot::task::{COOLDOWN, MARKS, Status};
 use evictd_batch_objects::{
     GROUP_NAME, NodeMetrics, PodGroup, QUEUE_NAME, Queue, ResourceQuota, TASK_SPEC, Workload,
 };
+use evictd_hyper_nodes::HyperNode;
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{Metadata, Pod, PodDisruptionBudget, PodPhase, PriorityClass, ResourceList};
 use evictd_pod::{Counted, Quantity, Requests, TooManyResources, resources};
@@ -68,6 +69,9 @@ pub struct Objects {
     /// Priority classes.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub priority_classes: Vec<PriorityClass>,
+    /// Groups of near nodes, in the order in which they came.
+    #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
+    pub hyper_nodes: Vec<HyperNode>,
     /// The time of the session; plugins that read a clock see a fixed time without it.
     pub now: Option<Timestamp>,
     /// Quotas of namespaces.

@@ -56,6 +56,21 @@ pub struct Outcome {
     /// The tree of queues at the beginning, if plugin capacity uses one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_tree_at_open: Option<BTreeMap<String, QueueTreeOutcome>>,
+    /// The groups of near nodes, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hyper_nodes_at_open: Option<BTreeMap<String, HyperNodeOutcome>>,
+    /// Whether jobs can be placed by them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hyper_nodes_ready: Option<bool>,
+    /// The mistakes in the tree of `HyperNodes`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cache_errors: Vec<String>,
+    /// Of each job with a network topology the group of its placed pods, at the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated_hyper_nodes_at_open: Option<BTreeMap<String, JobGroupOutcome>>,
+    /// The same at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated_hyper_nodes: Option<BTreeMap<String, JobGroupOutcome>>,
     /// Jobs' shares at the beginning, if drf is loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_shares_at_open: Option<BTreeMap<String, JobShareOutcome>>,
@@ -138,6 +153,31 @@ pub struct QueueTreeOutcome {
     pub children: Vec<String>,
     /// Its guarantee; that of the root is the sum of its children's.
     pub guarantee: Amounts,
+}
+
+/// A group of near nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct HyperNodeOutcome {
+    /// The groups that are its members.
+    pub children: Vec<String>,
+    /// Its nodes that exist.
+    pub nodes: Vec<String>,
+    /// The group that it is in.
+    pub parent: String,
+    /// Its tier.
+    pub tier: i32,
+}
+
+/// The groups of the placed pods of a job.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobGroupOutcome {
+    /// That of all of them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub job: String,
+    /// Those of its parts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sub_jobs: BTreeMap<String, String>,
 }
 
 /// A job's share.

@@ -24,6 +24,15 @@ enum Operation {
     Evict(Status, EvictionKind),
 }
 
+/// A place of a task that a trial found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placement {
+    task: TaskId,
+    node: NodeId,
+    /// Whether it gets the node after pending evictions.
+    waits: bool,
+}
+
 /// Operations that belong together.
 #[derive(Debug, Default)]
 #[must_use]
@@ -41,6 +50,24 @@ impl Operations {
     /// How many tasks were allocated or pipelined.
     pub(crate) fn placed(&self) -> usize {
         self.placed_tasks().count()
+    }
+
+    /// The tasks that got a node, or get one after pending evictions, with the node.
+    pub(crate) fn placements(&self, snapshot: &Snapshot) -> Vec<Placement> {
+        let operations = self.0.iter().filter_map(|(task, operation)| {
+            let waits = match operation {
+                Operation::Allocate => false,
+                Operation::Pipeline => true,
+                Operation::Evict(..) => return None,
+            };
+            let node = snapshot.tasks[*task].node?;
+            Some(Placement {
+                task: *task,
+                node,
+                waits,
+            })
+        });
+        operations.collect()
     }
 
     pub(crate) fn evicted(&self) -> impl Iterator<Item = TaskId> {
@@ -197,7 +224,7 @@ impl Transaction<'_> {
         if let Some(number) = placed {
             task.pod = self.statement.take_back(self.cluster, number);
         }
-        if let Some(node) = task.node.take() {
+        if let Some(node) = task.node {
             let on_node = &mut self.snapshot.nodes[node.index()];
             if status == Status::Pipelined && placed.is_some() {
                 on_node.unpipeline(&task.request);
@@ -206,7 +233,9 @@ impl Transaction<'_> {
             self.snapshot.refresh_node(self.cluster, node);
             self.changed_nodes.push(node);
         }
+        // Plugins ask where it was.
         self.plugins.deallocated(&self.snapshot, task_id);
+        self.snapshot.tasks[task_id].node = None;
     }
 
     /// Undoes operations, the last first. Tasks keep the context of the failed attempt.
@@ -254,6 +283,20 @@ impl Transaction<'_> {
         if let Some((_, Operation::Evict(before, _))) = removed {
             self.unevict(task, before);
         }
+    }
+
+    /// Places tasks as an earlier trial did.
+    pub(crate) fn repeat(&mut self, placements: &[Placement]) -> Operations {
+        let mut operations = Operations::default();
+        for placement in placements {
+            let (task, node) = (placement.task, placement.node);
+            if placement.waits {
+                self.pipeline(&mut operations, task, node, false);
+            } else {
+                self.allocate(&mut operations, task, node);
+            }
+        }
+        operations
     }
 
     /// Carries operations out: allocated tasks are bound, and victims are evicted.

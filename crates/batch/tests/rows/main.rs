@@ -7,6 +7,7 @@ mod forms;
 mod giving_room;
 mod hierarchy;
 mod letting_in;
+mod near;
 mod node_plugins;
 mod owed;
 mod placing;

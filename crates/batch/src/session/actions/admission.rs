@@ -153,7 +153,12 @@ fn victim_pools(session: &Session<'_>, job_id: JobId, gang: &Gang) -> Vec<Victim
     }
     let need = gang.need();
     let mut all = Vec::new();
-    if session.conf.actions.contains(&Action::Preempt) && !job.has_topology {
+    if session.conf.actions.contains(&Action::Preempt)
+        && session
+            .tx
+            .snapshot
+            .evicts_by_task(job_id, session.tx.compat)
+    {
         all.push((EvictionKind::Preempt, job.queue, job.priority));
     }
     let shared = session.tx.tiers().has_shares();

@@ -4,13 +4,15 @@ use super::domain_placement::Which;
 use crate::conf::Action;
 use crate::session::Session;
 use crate::session::actions::domain_placement;
-use crate::session::actions::task_placement;
+use crate::session::actions::group_placement::{self, Worksheet};
+use crate::session::actions::task_placement::{self, Goal};
 use crate::session::domain_search;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::transaction::Operations;
 use evictd_batch_objects::{Difference, PodGroupPhase};
+use hashbrown::HashMap;
 
 /// Jobs that wait in each queue.
 struct Line {
@@ -18,6 +20,8 @@ struct Line {
     jobs: Vec<PriorityQueue<JobId>>,
     /// By job, its pending tasks, once it was tried.
     tasks: Vec<Option<PriorityQueue<TaskId>>>,
+    /// The pending tasks of jobs that are placed part by part, once they were tried.
+    worksheets: HashMap<JobId, Worksheet>,
     /// The jobs for which nodes were freed.
     nominated: Vec<JobId>,
 }
@@ -35,6 +39,15 @@ pub(crate) fn allocate(session: &mut Session<'_>) {
         }
         let job = line.jobs[queue].pop(|one, other| session.tx.tiers().job_before(one, other));
         let Some(job) = job else { continue };
+        if session.tx.snapshot.jobs[job].is_placed_by_groups() {
+            turn_by_groups(session, &mut line, job, queue);
+            if !session.is_fifo(queue) || session.tx.tiers().is_ready(job) {
+                line.queues.push(queue, |one, other| {
+                    session.tx.tiers().queue_before(one, other)
+                });
+            }
+            continue;
+        }
         // A job has several turns. Its tasks keep their order, and those that failed are not tried again.
         let mut tasks = match line.tasks[job].take() {
             Some(tasks) => tasks,
@@ -69,6 +82,10 @@ fn place_nominated(session: &mut Session<'_>, line: &mut Line) {
         if session.tx.tiers().is_overused(queue) {
             continue;
         }
+        if session.tx.snapshot.jobs[job].is_placed_by_groups() {
+            turn_by_groups(session, line, job, queue);
+            continue;
+        }
         let mut tasks = task_placement::waiting(session.tx.tiers(), job);
         if tasks.is_empty() {
             continue;
@@ -90,6 +107,7 @@ fn line(session: &mut Session<'_>) -> Line {
         queues: PriorityQueue::default(),
         jobs: vec![PriorityQueue::default(); queues],
         tasks: vec![None; session.tx.snapshot.jobs.len()],
+        worksheets: HashMap::new(),
         nominated: Vec::new(),
     };
     for job in session.tx.snapshot.live.clone() {
@@ -101,6 +119,10 @@ fn line(session: &mut Session<'_>) -> Line {
         }
         // A gang without enough pods would hold room that it cannot use.
         if session.tx.tiers().invalid(job).is_some() {
+            continue;
+        }
+        // Without a tree nothing is known about distances.
+        if !session.tx.snapshot.hyper_nodes.ready && session.tx.snapshot.jobs[job].has_topology() {
             continue;
         }
         let queue = session.tx.snapshot.jobs[job].queue;
@@ -115,6 +137,31 @@ fn line(session: &mut Session<'_>) -> Line {
         }
     }
     line
+}
+
+/// The turn of a job that is placed part by part or within groups of near nodes.
+fn turn_by_groups(session: &mut Session<'_>, line: &mut Line, job: JobId, queue: QueueId) {
+    let mut worksheet = match line.worksheets.remove(&job) {
+        Some(worksheet) => worksheet,
+        None => Worksheet::of(session.tx.tiers(), job),
+    };
+    if worksheet.is_empty() || session.tx.snapshot.nodes.is_empty() {
+        return;
+    }
+    let Some((operations, group)) = group_placement::place(session, job, &mut worksheet) else {
+        group_placement::say_best(session, job);
+        return;
+    };
+    // A job that will be complete after pending evictions keeps its places for this session.
+    if session.tx.tiers().is_ready(job) {
+        session.tx.commit(operations);
+        group_placement::record(&mut session.tx.snapshot, job, group);
+        reservation::starts(session, job);
+        if !worksheet.is_empty() {
+            line.jobs[queue].push(job, |one, other| session.tx.tiers().job_before(one, other));
+        }
+        line.worksheets.insert(job, worksheet);
+    }
 }
 
 /// A job's turn: it ends once the job has enough, or cannot have any more.
@@ -133,7 +180,7 @@ fn turn(
     };
     let mut operations = Operations::default();
     domain_search::within(session, (job, target.within), |session| {
-        task_placement::place_tasks(session, &mut operations, tasks, job, false);
+        task_placement::place_tasks(session, &mut operations, tasks, job, Goal::Job);
         if target.within.is_some() {
             // Otherwise other jobs might take their room in the domain.
             domain_placement::fill_all(session, &mut operations, job);

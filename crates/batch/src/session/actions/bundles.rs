@@ -6,7 +6,7 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::{Resource, share};
 use crate::session::snapshot::roles::Role;
-use crate::session::snapshot::task::Status;
+use crate::session::snapshot::task::{Status, Task};
 use hashbrown::HashMap;
 use std::cmp::Ordering;
 
@@ -57,6 +57,56 @@ pub(super) fn sum(snapshot: &Snapshot, tasks: impl Iterator<Item = TaskId>) -> R
     })
 }
 
+/// The parts of a job that it can lose, by policy.
+#[derive(Default)]
+struct PartsLeft {
+    /// Whether some policy says how many parts the job needs.
+    counts: bool,
+    by_policy: HashMap<Option<usize>, i32>,
+    /// Parts that lack a task already, so that another one costs nothing.
+    broken: Vec<usize>,
+}
+
+impl PartsLeft {
+    fn of(snapshot: &Snapshot, job: JobId) -> Self {
+        let mut left = Self::default();
+        let Some(network) = &snapshot.jobs[job].network else {
+            return left;
+        };
+        for (at, part) in network.sub_jobs.iter().enumerate() {
+            if part.is_ready(&snapshot.tasks) {
+                *left.by_policy.entry(part.policy).or_default() += 1;
+            } else {
+                left.broken.push(at);
+            }
+        }
+        for (at, policy) in network.policies.iter().enumerate() {
+            if let Some(min) = policy.min_sub_groups {
+                left.counts = true;
+                *left.by_policy.entry(Some(at)).or_default() -= min;
+            }
+        }
+        left
+    }
+
+    fn can_spare(&self, snapshot: &Snapshot, task: &Task) -> bool {
+        let Some(part) = snapshot.sub_job_of(task).filter(|_| self.counts) else {
+            return true;
+        };
+        let left = self.by_policy.get(&part.policy).copied().unwrap_or(0);
+        self.broken.contains(&task.sub_job) || left > 0
+    }
+
+    fn take(&mut self, snapshot: &Snapshot, task: &Task) {
+        if let Some(part) = snapshot.sub_job_of(task).filter(|_| self.counts)
+            && !self.broken.contains(&task.sub_job)
+        {
+            self.broken.push(task.sub_job);
+            *self.by_policy.entry(part.policy).or_default() -= 1;
+        }
+    }
+}
+
 /// Splits the candidates of a job: those that it can spare, and the rest. All of a job below its minimum are spare.
 fn split(snapshot: &Snapshot, job_id: JobId, tasks: Vec<TaskId>) -> (Vec<TaskId>, Vec<TaskId>) {
     let job = &snapshot.jobs[job_id];
@@ -73,14 +123,19 @@ fn split(snapshot: &Snapshot, job_id: JobId, tasks: Vec<TaskId>) -> (Vec<TaskId>
             by_role.insert(*role, ready.get(role).copied().unwrap_or(0) - min);
         }
     }
-    tasks.into_iter().partition(|task| {
-        let left = by_role.get_mut(&snapshot.tasks[*task].role);
-        let spare = surplus > 0 && left.as_ref().is_none_or(|left| **left > 0);
+    let mut parts = PartsLeft::of(snapshot, job_id);
+    tasks.into_iter().partition(|id| {
+        let task = &snapshot.tasks[*id];
+        let left = by_role.get_mut(&task.role);
+        let spare = surplus > 0
+            && left.as_ref().is_none_or(|left| **left > 0)
+            && parts.can_spare(snapshot, task);
         if spare {
             surplus -= 1;
             if let Some(left) = left {
                 *left -= 1;
             }
+            parts.take(snapshot, task);
         }
         spare
     })

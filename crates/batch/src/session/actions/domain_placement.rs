@@ -3,7 +3,7 @@
 use super::starving::Failed;
 use crate::session::Session;
 use crate::session::actions::starving;
-use crate::session::actions::task_placement;
+use crate::session::actions::task_placement::{self, Goal};
 use crate::session::domain_search;
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::priority_queue::PriorityQueue;
@@ -147,8 +147,13 @@ fn try_in(
         let mut refused = 0;
         if which == Which::All {
             let mut tasks = task_placement::waiting(session.tx.tiers(), job_id);
-            refused =
-                task_placement::place_tasks(session, &mut operations, &mut tasks, job_id, true);
+            refused = task_placement::place_tasks(
+                session,
+                &mut operations,
+                &mut tasks,
+                job_id,
+                Goal::Everything,
+            );
         }
         refused + fill_all(session, &mut operations, job_id) == 0
     });
@@ -333,7 +338,7 @@ fn domains_to_free(
         .map(|(within, (now, _))| (within, now.min(missing)))
         .collect();
     // A domain with more free room needs fewer victims.
-    domains.sort_by_key(|(_, now)| Reverse(*now));
+    domains.sort_by_key(|(within, now)| (session.topology.tier(*within), Reverse(*now)));
     domains.into_iter().map(|(within, _)| within).collect()
 }
 

@@ -4,7 +4,6 @@ use crate::session::Session;
 use crate::session::actions::admission;
 use crate::session::close;
 use crate::session::gang;
-use crate::session::plugins::NO_HYPER_NODES;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::ids::JobId;
@@ -39,8 +38,7 @@ pub(crate) fn enqueue(session: &mut Session<'_>) {
             let words = format!("spec.minResources: {refused}");
             // The amounts cannot be compared, so the job stays pending and says why.
             session.tx.snapshot.jobs[job].not_enqueued_because = Some(words);
-        } else if session.tx.tiers().lacks_hyper_nodes(job) {
-            let words = NO_HYPER_NODES.to_owned();
+        } else if let Some(words) = session.tx.tiers().topology_objection(job) {
             session.tx.snapshot.jobs[job].not_enqueued_because = Some(words);
         } else if reservation::may_create_pods(session, job) {
             session.tx.snapshot.jobs[job].without_promise = true;

@@ -3,16 +3,20 @@
 use super::bundles::{self, Bundle};
 use crate::conf::Action;
 use crate::session::Session;
+use crate::session::actions::group_placement::Worksheet;
 use crate::session::actions::task_placement;
+use crate::session::domain_search;
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::objects::{PREEMPTABLE, is_true};
-use crate::session::plugins::Budgets;
+use crate::session::plugins::{Budgets, Purpose};
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Resource, Unnamed};
 use crate::session::snapshot::task::Status;
+use crate::session::topology::DomainId;
 use crate::session::transaction::Operations;
 use evictd_batch_objects::Difference;
 
@@ -29,9 +33,7 @@ fn evict_for_gangs(session: &mut Session<'_>, kind: EvictionKind) {
     let mut queues = PriorityQueue::default();
     let mut jobs = vec![PriorityQueue::default(); tiers.snapshot.queues.len()];
     for (id, job) in tiers.snapshot.live_jobs() {
-        // Reclaim and preempt by gangs respect the topology of a job, which only allocate knows.
-        let apart = job.has_topology && session.tx.compat.has(Difference::SpareProtectedPods);
-        if job.is_pending() || apart || tiers.invalid(id).is_some() || !tiers.is_starving(id) {
+        if job.is_pending() || tiers.invalid(id).is_some() || !tiers.is_starving(id) {
             continue;
         }
         if jobs[job.queue].is_empty() {
@@ -50,27 +52,118 @@ fn evict_for_gangs(session: &mut Session<'_>, kind: EvictionKind) {
     }
 }
 
-/// Evicts bundle after bundle until all tasks that a job asks for can be placed.
+/// The tasks of a gang that ask for room, by the parts of its job, in the order in which they are placed.
+struct Demand {
+    job: JobId,
+    parts: Vec<(usize, Vec<TaskId>)>,
+    /// The job has enough already, and asks for one part alone.
+    was_ready: bool,
+    sum: Resource,
+}
+
+impl Demand {
+    fn of(session: &Session<'_>, job: JobId) -> Self {
+        let tiers = session.tx.tiers();
+        let was_ready = tiers.is_ready(job);
+        let mut parts = if tiers.snapshot.jobs[job].network.is_some() {
+            Worksheet::of(tiers, job).into_parts(tiers, job)
+        } else {
+            let mut waiting = task_placement::waiting(tiers, job);
+            let tasks =
+                std::iter::from_fn(|| waiting.pop(|one, other| tiers.task_before(one, other)));
+            vec![(0, tasks.collect())]
+        };
+        if was_ready {
+            parts.truncate(1);
+        }
+        let tasks = parts.iter().flat_map(|(_, tasks)| tasks.iter().copied());
+        let sum = bundles::sum(tiers.snapshot, tasks);
+        Self {
+            job,
+            parts,
+            was_ready,
+            sum,
+        }
+    }
+
+    fn first(&self) -> Option<TaskId> {
+        let mut tasks = self
+            .parts
+            .iter()
+            .flat_map(|(_, tasks)| tasks.iter().copied());
+        tasks.next()
+    }
+}
+
+/// Evicts pods for a job in the first group of nodes where that suffices.
 fn evict_for(session: &mut Session<'_>, kind: EvictionKind, queue: QueueId, job: JobId) {
-    let mut waiting = task_placement::waiting(session.tx.tiers(), job);
-    let tasks: Vec<TaskId> =
-        std::iter::from_fn(|| waiting.pop(|one, other| session.tx.tiers().task_before(one, other)))
-            .collect();
-    let Some(first) = tasks.first().copied() else {
+    let demand = Demand::of(session, job);
+    let Some(first) = demand.first() else {
         return;
     };
-    let snapshot = &session.tx.snapshot;
-    let demand = bundles::sum(snapshot, tasks.iter().copied());
-    if kind == EvictionKind::GangReclaim && !session.tx.tiers().is_preemptive_for(queue, &demand)
+    if kind == EvictionKind::GangReclaim
+        && !session.tx.tiers().is_preemptive_for(queue, &demand.sum)
         || session.tx.snapshot.tasks[first].never_preempts
             && session.tx.compat.has(Difference::SpareProtectedPods)
     {
         return;
     }
-    let candidates = candidates(session, kind, job);
-    let bundles = bundles::bundles(session.tx.tiers(), kind, job, &demand, candidates);
+    for group in groups(session, kind, job) {
+        if evict_in(session, kind, (&demand, first), group) {
+            return;
+        }
+    }
+}
+
+const fn action_of(kind: EvictionKind) -> Action {
+    match kind {
+        EvictionKind::GangReclaim => Action::GangReclaim,
+        _ => Action::GangPreempt,
+    }
+}
+
+/// The groups of nodes in which evictions are tried for a job, the widest first (S6-194).
+fn groups(session: &Session<'_>, kind: EvictionKind, job: JobId) -> Vec<HyperNodeId> {
+    let snapshot = &session.tx.snapshot;
+    let top = snapshot.hyper_nodes.top();
+    let job = &snapshot.jobs[job];
+    let Some(network) = &job.network else {
+        return vec![top];
+    };
+    let need = job.min_resources();
+    let tiers = session.tx.tiers().gradient(
+        network.nearness,
+        top,
+        (network.allocated, &need),
+        Purpose::Evict,
+    );
+    let arguments = session.conf.arguments_of(action_of(kind));
+    let most = arguments.map_or(8.0, |arguments| arguments.number("maxDomains", 8.0));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is at least one"
+    )]
+    let most = if most >= 1.0 { most as usize } else { 8 };
+    let groups: Vec<HyperNodeId> = tiers.into_iter().flatten().take(most).collect();
+    if groups.is_empty() && !network.has_limit() {
+        return vec![top];
+    }
+    groups
+}
+
+/// Evicts bundle after bundle in a group of nodes until all tasks that a job asks for can be placed there.
+fn evict_in(
+    session: &mut Session<'_>,
+    kind: EvictionKind,
+    (demand, first): (&Demand, TaskId),
+    group: HyperNodeId,
+) -> bool {
+    let job = demand.job;
+    let candidates = candidates(session, kind, (job, group));
+    let bundles = bundles::bundles(session.tx.tiers(), kind, job, &demand.sum, candidates);
     let bundles = granted(session, kind, (job, first), bundles);
-    let mut room = future_idle(&session.tx.snapshot);
+    let mut room = future_idle(&session.tx.snapshot, group);
     let mut taken: Vec<Bundle> = Vec::new();
     for bundle in bundles {
         room.add(&bundles::sum(
@@ -78,29 +171,31 @@ fn evict_for(session: &mut Session<'_>, kind: EvictionKind, queue: QueueId, job:
             bundle.tasks.iter().copied(),
         ));
         taken.push(bundle);
-        if !demand.within(&room, Unnamed::Zero) {
+        if !demand.sum.within(&room, Unnamed::Zero) {
             continue;
         }
-        let Some(operations) = attempt(session, kind, job, (&tasks, &taken)) else {
+        let Some(operations) = attempt(session, kind, (demand, group), &taken) else {
             continue;
         };
         let operations = if session.tx.compat.has(Difference::FewestVictims) {
             session.tx.discard(operations);
-            give_back(session, kind, (job, &tasks), &mut taken)
+            give_back(session, kind, (demand, group), &mut taken)
         } else {
             Some(operations)
         };
         if let Some(operations) = operations {
             session.tx.commit(operations);
         }
-        return;
+        return true;
     }
+    false
 }
 
-/// The idle amounts of all nodes after pending evictions.
-fn future_idle(snapshot: &Snapshot) -> Resource {
+/// The idle amounts of the nodes of a group after pending evictions.
+fn future_idle(snapshot: &Snapshot, group: HyperNodeId) -> Resource {
     let mut room = Resource::default();
-    for node in &snapshot.nodes {
+    for node in &snapshot.hyper_nodes.at(group).nodes {
+        let node = &snapshot.nodes[node.index()];
         room.add(&node.idle);
         room.add(&node.releasing);
     }
@@ -108,7 +203,11 @@ fn future_idle(snapshot: &Snapshot) -> Resource {
 }
 
 /// The tasks that may be evicted, before plugins are asked.
-fn candidates(session: &Session<'_>, kind: EvictionKind, preemptor: JobId) -> Vec<TaskId> {
+fn candidates(
+    session: &Session<'_>,
+    kind: EvictionKind,
+    (preemptor, group): (JobId, HyperNodeId),
+) -> Vec<TaskId> {
     let snapshot = &session.tx.snapshot;
     let ours = session.tx.compat.has(Difference::SpareProtectedPods);
     let to = &snapshot.jobs[preemptor];
@@ -134,7 +233,8 @@ fn candidates(session: &Session<'_>, kind: EvictionKind, preemptor: JobId) -> Ve
         let critical = ours && task.critical;
         meant && task.preemptable && !spared && !critical && job.is_live && task.job != preemptor
     };
-    let on_nodes = snapshot.nodes.iter().flat_map(|node| node.tasks.iter());
+    let nodes = snapshot.hyper_nodes.at(group).nodes.iter();
+    let on_nodes = nodes.flat_map(|node| snapshot.nodes[node.index()].tasks.iter());
     on_nodes.copied().filter(may_go).collect()
 }
 
@@ -145,11 +245,7 @@ fn granted(
     preemptor: (JobId, TaskId),
     bundles: Vec<Bundle>,
 ) -> Vec<Bundle> {
-    let action = match kind {
-        EvictionKind::GangReclaim => Action::GangReclaim,
-        _ => Action::GangPreempt,
-    };
-    let arguments = session.conf.arguments_of(action);
+    let arguments = session.conf.arguments_of(action_of(kind));
     let takes_whole = arguments.is_none_or(|arguments| arguments.boolean("allowWholeBundle", true));
     let all: Vec<TaskId> = bundles
         .iter()
@@ -170,30 +266,87 @@ fn granted(
     kept.collect()
 }
 
-/// Evicts these bundles and pipelines all tasks. `None` if a task fits nowhere; then nothing has changed.
+/// Evicts these bundles and pipelines the tasks part by part, until the job has enough. `None` if a part fits nowhere; then
+/// nothing has changed.
 fn attempt(
     session: &mut Session<'_>,
     kind: EvictionKind,
-    job: JobId,
-    (tasks, bundles): (&[TaskId], &[Bundle]),
+    (demand, group): (&Demand, HyperNodeId),
+    bundles: &[Bundle],
 ) -> Option<Operations> {
+    let job = demand.job;
     let mut operations = Operations::default();
     for victim in bundles.iter().flat_map(|bundle| bundle.tasks.iter()) {
         session.tx.evict(&mut operations, *victim, kind);
     }
+    for (part, tasks) in &demand.parts {
+        let groups = groups_of_part(session, (job, *part), group);
+        let placed = groups
+            .into_iter()
+            .find_map(|group| place_all(session, job, (*part, tasks), group));
+        let Some(placed) = placed else {
+            session.tx.discard(operations);
+            return None;
+        };
+        operations.append(placed);
+        if demand.was_ready || session.tx.tiers().is_pipelined(job) {
+            break;
+        }
+    }
+    if session.tx.tiers().is_pipelined(job) {
+        return Some(operations);
+    }
+    session.tx.discard(operations);
+    None
+}
+
+/// The groups of nodes below one in which a part of a job is tried.
+fn groups_of_part(
+    session: &Session<'_>,
+    (job, part): (JobId, usize),
+    root: HyperNodeId,
+) -> Vec<HyperNodeId> {
+    let snapshot = &session.tx.snapshot;
+    let network = snapshot.jobs[job].network.as_ref();
+    let Some(network) = network.filter(|network| network.has_limit()) else {
+        return vec![root];
+    };
+    let part = &network.sub_jobs[part];
+    let need = part.waiting(&snapshot.tasks);
+    let tiers =
+        session
+            .tx
+            .tiers()
+            .gradient(part.nearness, root, (part.allocated, &need), Purpose::Evict);
+    tiers.into_iter().flatten().collect()
+}
+
+/// Pipelines all these tasks of a part of a job on nodes of a group. `None` if one fits nowhere; then nothing has changed.
+fn place_all(
+    session: &mut Session<'_>,
+    job: JobId,
+    (part, tasks): (usize, &[TaskId]),
+    group: HyperNodeId,
+) -> Option<Operations> {
     let queue = session.tx.snapshot.jobs[job].queue;
-    let placed = tasks.iter().all(|task| {
-        if !reservation::is_allocatable(session, queue, *task) {
-            return false;
-        }
-        let (evaluator, view) = session.evaluation();
-        let node = evaluator.choose(view, *task, true, None);
-        if let Ok(node) = node {
-            session.tx.pipeline(&mut operations, *task, node, true);
-        }
-        node.is_ok()
+    let top = session.tx.snapshot.hyper_nodes.top();
+    let within = (group != top).then_some(DomainId::Group(group));
+    let mut operations = Operations::default();
+    let placed = domain_search::within(session, (job, within), |session| {
+        tasks.iter().all(|task| {
+            if !reservation::is_allocatable(session, queue, *task) {
+                return false;
+            }
+            let (evaluator, view) = session.evaluation();
+            let node = evaluator.choose(view, *task, true, None);
+            if let Ok(node) = node {
+                session.tx.pipeline(&mut operations, *task, node, true);
+            }
+            node.is_ok()
+        })
     });
-    if placed && session.tx.tiers().is_pipelined(job) {
+    let tiers = session.tx.tiers();
+    if placed && (tiers.is_part_ready(job, part) || tiers.is_part_pipelined(job, part)) {
         return Some(operations);
     }
     session.tx.discard(operations);
@@ -204,7 +357,7 @@ fn attempt(
 fn give_back(
     session: &mut Session<'_>,
     kind: EvictionKind,
-    (job, tasks): (JobId, &[TaskId]),
+    demand: (&Demand, HyperNodeId),
     taken: &mut [Bundle],
 ) -> Option<Operations> {
     for at in (0..taken.len()).rev() {
@@ -212,7 +365,7 @@ fn give_back(
         while left > 0 {
             let from = if taken[at].whole { 0 } else { left - 1 };
             let spared: Vec<TaskId> = taken[at].tasks.drain(from..left).collect();
-            match attempt(session, kind, job, (tasks, taken)) {
+            match attempt(session, kind, demand, taken) {
                 Some(operations) => session.tx.discard(operations),
                 None => {
                     taken[at].tasks.splice(from..from, spared);
@@ -221,5 +374,5 @@ fn give_back(
             left = from;
         }
     }
-    attempt(session, kind, job, (tasks, taken))
+    attempt(session, kind, demand, taken)
 }

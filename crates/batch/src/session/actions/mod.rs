@@ -7,6 +7,7 @@ mod bundles;
 mod domain_placement;
 mod enqueue;
 mod gang_evict;
+mod group_placement;
 mod preempt;
 mod reclaim;
 mod shuffle;

@@ -14,8 +14,10 @@ use crate::session::transaction::Operations;
 use evictd_batch_objects::Difference;
 
 pub(crate) fn preempt(session: &mut Session<'_>) {
-    // Jobs with a network topology do not preempt.
-    let mut starving = starving::starving(session.tx.tiers(), |job| !job.has_topology);
+    // In Volcano jobs with a network topology do not preempt. Jobs with parts leave it to the actions for gangs.
+    let compat = session.tx.compat;
+    let tiers = session.tx.tiers();
+    let mut starving = starving::starving(tiers, |job| tiers.snapshot.evicts_by_task(job, compat));
     let mut queues = PriorityQueue::default();
     for queue in session.tx.snapshot.queue_ids() {
         if !starving.by_queue[queue].is_empty() {

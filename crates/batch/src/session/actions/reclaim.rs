@@ -15,7 +15,12 @@ use evictd_placement::NodeId;
 const COMPARED: usize = 16;
 
 pub(crate) fn reclaim(session: &mut Session<'_>) {
-    let mut starving = starving::starving(session.tx.tiers(), |_| true);
+    // Volcano's reclaim ignores the topology of a job. Ours leaves jobs with parts to the actions for gangs.
+    let compat = session.tx.compat;
+    let tiers = session.tx.tiers();
+    let mut starving = starving::starving(tiers, |job| {
+        !compat.has(Difference::UnknownTopologyWaits) || tiers.snapshot.evicts_by_task(job, compat)
+    });
     let mut queues = PriorityQueue::default();
     for queue in &starving.queues {
         queues.push(*queue, |one, other| {

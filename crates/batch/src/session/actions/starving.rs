@@ -4,7 +4,6 @@ use crate::session::Session;
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::plugins::Tiers;
 use crate::session::priority_queue::PriorityQueue;
-use crate::session::snapshot::Job;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{ClassId, JobId, QueueId, TaskId};
 use crate::session::snapshot::roles::Role;
@@ -31,7 +30,7 @@ pub(super) struct Starving {
 }
 
 /// Which of some jobs lack something (S6-112).
-pub(super) fn starving(tiers: Tiers<'_>, which: impl Fn(&Job) -> bool) -> Starving {
+pub(super) fn starving(tiers: Tiers<'_>, which: impl Fn(JobId) -> bool) -> Starving {
     let mut starving = Starving {
         queues: Vec::new(),
         by_queue: vec![PriorityQueue::default(); tiers.snapshot.queues.len()],
@@ -46,7 +45,7 @@ pub(super) fn starving(tiers: Tiers<'_>, which: impl Fn(&Job) -> bool) -> Starvi
         if !starving.queues.contains(&job.queue) {
             starving.queues.push(job.queue);
         }
-        if which(job) && tiers.is_starving(index) {
+        if which(index) && tiers.is_starving(index) {
             starving.by_queue[job.queue].push(index, |one, other| tiers.job_before(one, other));
             starving.jobs.push(index);
             starving.tasks[index] = preemptors(tiers, index);

@@ -26,14 +26,26 @@ pub(super) fn waiting(tiers: Tiers<'_>, job: JobId) -> PriorityQueue<TaskId> {
     waiting
 }
 
-/// Places tasks of a job until it has enough or no more fit; with `all`, as many as fit. Returns how many fit nowhere.
+/// When enough tasks of a job are placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// All that fit.
+    Everything,
+    /// The job has enough to start.
+    Job,
+    /// A part of it has enough.
+    Part(usize),
+}
+
+/// Places tasks of a job until the goal is reached or no more fit. Returns how many fit nowhere.
 pub(super) fn place_tasks(
     session: &mut Session<'_>,
     operations: &mut Operations,
     tasks: &mut PriorityQueue<TaskId>,
     job: JobId,
-    all: bool,
+    goal: Goal,
 ) -> usize {
+    begin_near(&mut session.tx.snapshot, job);
     let queue = session.tx.snapshot.jobs[job].queue;
     let mut turn = caches_refusals(session, Action::Allocate).then(Turn::default);
     let mut refused = 0;
@@ -52,23 +64,55 @@ pub(super) fn place_tasks(
             continue;
         }
         match find_node(session, task, turn.as_mut()) {
-            Ok(node) => give(&mut session.tx, operations, task, node),
+            Ok(node) => {
+                give(&mut session.tx, operations, task, node);
+                follow_near(&mut session.tx.snapshot, task, node);
+            }
             Err(error) => {
                 record_fit_error(&mut session.tx.snapshot, task, error);
                 refused += 1;
                 // The rest of the gang is worth a try only if enough tasks of other roles are left.
-                if may_go_on(&session.tx.snapshot, job) {
+                if may_go_on(&session.tx.snapshot, job, goal) {
                     continue;
                 }
                 break;
             }
         }
         // The gang is complete. Its other tasks wait for the next turn, so that each job starts before one grows.
-        if !all && session.tx.tiers().is_ready(job) {
+        let done = match goal {
+            Goal::Everything => false,
+            Goal::Job => session.tx.tiers().is_ready(job),
+            Goal::Part(part) => session.tx.tiers().is_part_ready(job, part),
+        };
+        if done {
             break;
         }
     }
     refused
+}
+
+/// The tasks of each part are placed near to those that have nodes.
+fn begin_near(snapshot: &mut Snapshot, job: JobId) {
+    if let Some(network) = &mut snapshot.jobs[job].network {
+        for part in &mut network.sub_jobs {
+            part.current = part.allocated;
+        }
+    }
+}
+
+/// The next tasks of the part are placed near to this one, too.
+fn follow_near(snapshot: &mut Snapshot, task: TaskId, node: NodeId) {
+    let task = &snapshot.tasks[task];
+    let (job, part) = (task.job, task.sub_job);
+    let hyper_nodes = &snapshot.hyper_nodes;
+    let group = hyper_nodes.lowest_of(node);
+    if let Some(network) = &mut snapshot.jobs[job].network
+        && let Some(part) = network.sub_jobs.get_mut(part)
+        && part.nearness.is_asked()
+        && group.is_some()
+    {
+        part.current = hyper_nodes.common(group, part.current);
+    }
 }
 
 /// Whether a node that refused a task is not evaluated again for tasks of the same role.
@@ -129,10 +173,17 @@ pub(super) fn record_fit_error(snapshot: &mut Snapshot, task_id: TaskId, error: 
 }
 
 /// Whether a job can still get enough although one of its tasks fits nowhere (S6-108).
-fn may_go_on(snapshot: &Snapshot, job_id: JobId) -> bool {
+fn may_go_on(snapshot: &Snapshot, job_id: JobId, goal: Goal) -> bool {
     let job = &snapshot.jobs[job_id];
     if i32::try_from(job.tasks.len()).is_ok_and(|tasks| tasks <= job.min_member) {
         return false;
+    }
+    if let (Goal::Part(part), Some(network)) = (goal, &job.network) {
+        let part = network.sub_jobs.get(part);
+        // Every task of it is needed.
+        return part.is_none_or(|part| {
+            i32::try_from(part.tasks.len()).is_ok_and(|tasks| tasks > part.min_available)
+        });
     }
     let failed = |task: &Task| job.failed_roles.contains(&task.role);
     if job.min_member < job.min_task_total {

@@ -1,5 +1,6 @@
 //! The scheduler cache: the objects of sessions, kept between sessions and updated by events (S6-088).
 
+mod hyper_nodes;
 mod nodes;
 mod pods;
 
@@ -17,6 +18,7 @@ use crate::conf::Conf;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::is_scalar;
 use crate::session::snapshot::roles::Role;
+use crate::session::snapshot::sub_jobs::JobTopology;
 use crate::session::snapshot::upstream::upstream_job;
 use crate::session::snapshot::upstream::{QueuesOfWorkloads, Upstream};
 use evictd_batch_objects::{
@@ -28,6 +30,7 @@ use evictd_pod::TooManyResources;
 use evictd_pod::resources::{CPU, MEMORY, PODS};
 use evictd_pod::wire::{Metadata, PodDisruptionBudget, PriorityClass, ResourceList, Time};
 use hashbrown::{HashMap, HashSet};
+use hyper_nodes::KnownHyperNodes;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,6 +55,7 @@ pub struct Cache {
     read_until: Option<u64>,
     /// Jobs or queues have changed since the last session.
     stale_jobs: bool,
+    hyper_nodes: KnownHyperNodes,
 }
 
 impl Cache {
@@ -69,6 +73,7 @@ impl Cache {
             free_jobs: Vec::new(),
             read_until: None,
             stale_jobs: true,
+            hyper_nodes: KnownHyperNodes::default(),
         }
     }
 
@@ -76,6 +81,9 @@ impl Cache {
     /// counts.
     pub fn of(cluster: &mut Cluster, objects: &Objects, setting: Setting) -> Self {
         let mut cache = Self::new(setting);
+        for hyper_node in &objects.hyper_nodes {
+            cache.hyper_node(hyper_node);
+        }
         for queue in &objects.queues {
             cache.queue(queue);
         }
@@ -133,6 +141,7 @@ impl Cache {
         observer: &mut impl Observer,
     ) -> Outcome {
         self.settle(cluster);
+        self.read_hyper_nodes(cluster, compat);
         let snapshot = std::mem::take(&mut self.snapshot);
         let (snapshot, outcome) = Session::run(cluster, snapshot, conf, compat, observer);
         self.snapshot = snapshot;
@@ -253,9 +262,7 @@ impl Cache {
         let is_staged = wire.metadata.annotations.get(IN_STAGES);
         job.is_staged = is_staged.is_some_and(is_true);
         let topology = wire.spec.network_topology.as_ref();
-        job.has_topology = topology.is_some();
-        // The definition's default is hard.
-        job.has_hard_topology = topology.is_some_and(|topology| topology.mode != "soft");
+        job.network = JobTopology::read(topology, &wire.spec.sub_group_policy);
         job.refused = refused;
         job.min_resources = need;
         let list = wire.spec.min_resources.as_ref();

@@ -210,6 +210,7 @@ impl Cache {
             priority: priority.or(pod.spec.priority).unwrap_or(1),
             pod_priority: pod.spec.priority,
             role,
+            sub_job: 0,
             best_effort: false,
             gated: !pod.spec.scheduling_gates.is_empty(),
             preemptable: preemptable.is_none_or(is_true),

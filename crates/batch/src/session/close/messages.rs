@@ -76,9 +76,12 @@ pub(super) fn fit_text(session: &Session<'_>, job_id: JobId) -> String {
     }
     if let Some(words) = &job.not_enqueued_because {
         text = format!("{text}. Not let in: {words}");
+    } else if let Some(words) = session.tx.tiers().topology_objection(job_id) {
+        text = format!("{text}. Not placed: {words}");
     }
     let best = job.best_domain.as_ref();
-    if let Some(words) = best.filter(|_| !job.fit_errors.is_empty()) {
+    let tried = !job.fit_errors.is_empty() || job.is_placed_by_groups();
+    if let Some(words) = best.filter(|_| tried) {
         text = format!("{text}. {words}");
     }
     let origin = job.fit_errors.iter();

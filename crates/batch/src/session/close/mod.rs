@@ -50,6 +50,9 @@ pub(crate) fn close(session: &mut Session<'_>, outcome: &mut Outcome) {
         outcome.pod_groups.insert(job.key.to_string(), group);
     }
     upstream::report_upstream(session, outcome);
+    if outcome.hyper_nodes_ready.is_some() {
+        outcome.allocated_hyper_nodes = Some(report::groups_of_jobs(&session.tx.snapshot));
+    }
     report::report_queues(&session.tx.snapshot, outcome);
     outcome.events = std::mem::take(&mut session.tx.events);
     // Sessions visit jobs in an order that depends on their shares. Equal inputs have equal reports.

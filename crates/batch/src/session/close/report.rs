@@ -3,11 +3,13 @@
 use crate::conf::PluginName;
 use crate::session::objects::{ROOT, quantity};
 use crate::session::outcome::{
-    Amount, Amounts, Eviction, JobShareOutcome, Outcome, QueueOutcome, QueueTreeOutcome, Refused,
+    Amount, Amounts, Eviction, HyperNodeOutcome, JobGroupOutcome, JobShareOutcome, Outcome,
+    QueueOutcome, QueueTreeOutcome, Refused,
 };
 use crate::session::plugins::{Plugin, QueueShare};
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::task::Status;
@@ -49,6 +51,7 @@ pub(crate) fn report_open(tx: &Transaction<'_>, outcome: &mut Outcome) {
     }
     outcome.queues_at_open = queue_outcomes(tx, true);
     outcome.queue_tree_at_open = queue_tree(tx);
+    report_groups(tx, outcome);
     let job_shares = tx.plugins.all().find_map(Plugin::job_shares);
     outcome.job_shares_at_open = job_shares.map(|job_shares| {
         let shares = tx.snapshot.live_jobs().map(|(index, job)| {
@@ -64,6 +67,49 @@ pub(crate) fn report_open(tx: &Transaction<'_>, outcome: &mut Outcome) {
         });
         shares.collect()
     });
+}
+
+/// The groups of near nodes, if there are any.
+fn report_groups(tx: &Transaction<'_>, outcome: &mut Outcome) {
+    let snapshot = &tx.snapshot;
+    let groups = &snapshot.hyper_nodes;
+    if groups.is_flat() {
+        return;
+    }
+    let name = |id: HyperNodeId| groups.at(id).name.to_string();
+    let shown = groups.ids().map(|id| {
+        let group = groups.at(id);
+        let mut children: Vec<String> = group.children.iter().map(|child| name(*child)).collect();
+        children.sort_unstable();
+        let nodes = group.nodes.iter();
+        let outcome = HyperNodeOutcome {
+            children,
+            nodes: nodes.map(|node| tx.node_name(*node).to_owned()).collect(),
+            parent: group.parent.map_or_else(String::new, name),
+            tier: group.tier,
+        };
+        (name(id), outcome)
+    });
+    outcome.hyper_nodes_at_open = Some(shown.collect());
+    outcome.hyper_nodes_ready = Some(groups.ready);
+    outcome.cache_errors.clone_from(&groups.mistakes);
+    outcome.allocated_hyper_nodes_at_open = Some(groups_of_jobs(snapshot));
+}
+
+/// The groups of the placed pods of all jobs with a network topology.
+pub(super) fn groups_of_jobs(snapshot: &Snapshot) -> BTreeMap<String, JobGroupOutcome> {
+    let name = |id: HyperNodeId| snapshot.hyper_nodes.at(id).name.to_string();
+    let jobs = snapshot.live_jobs().filter_map(|(_, job)| {
+        let network = job.network.as_ref()?;
+        let parts = network.sub_jobs.iter();
+        let parts = parts.filter_map(|part| Some((part.id.clone(), name(part.allocated?))));
+        let outcome = JobGroupOutcome {
+            job: network.allocated.map_or_else(String::new, name),
+            sub_jobs: parts.collect(),
+        };
+        (outcome != JobGroupOutcome::default()).then(|| (job.key.to_string(), outcome))
+    });
+    jobs.collect()
 }
 
 /// After the last action.

@@ -48,7 +48,7 @@ pub(super) struct ClassEvaluation {
     /// The task that it was asked for last.
     pub(super) task: TaskId,
     /// The reason of nodes outside the domain.
-    elsewhere: ReasonId,
+    pub(super) elsewhere: ReasonId,
     filters: Vec<Box<dyn Filter>>,
     /// Whether nodes with as many pods as they take refuse.
     counts_pods: bool,
@@ -58,6 +58,8 @@ pub(super) struct ClassEvaluation {
     scaled: Vec<Scaled>,
     /// Whether an answer may depend on other nodes.
     pub(super) coupled: bool,
+    /// Whether the scores of plugins depend on each other.
+    pub(super) together: bool,
     /// Whether scores that are scaled are the same everywhere.
     pub(super) uniform: bool,
     /// After which change of the cluster it was compiled.
@@ -129,6 +131,7 @@ impl ClassEvaluation {
             scores,
             scaled,
             coupled,
+            together: view.plugins.score_together(view.snapshot, task),
             uniform: true,
             at: cluster.changes().now(),
             seen: view.log.len(),
@@ -373,6 +376,9 @@ impl ClassEvaluation {
                 score.normalize(&mut scores);
                 add(&mut totals, &scores, scorer.weight);
             }
+        }
+        if self.coupled || self.together {
+            let ids = nodes;
             if let Some(first) = ids.first() {
                 for plugin in view.plugins.node_scorers() {
                     let scores = plugin.node_scores(view.on(self.task, *first), ids);

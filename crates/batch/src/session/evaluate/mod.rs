@@ -9,7 +9,7 @@ mod winner_tree;
 
 use super::plugins::{OnNode, Plugins};
 use super::snapshot::Snapshot;
-use super::topology::TopologyDomains;
+use super::topology::{DomainId, TopologyDomains};
 use crate::conf::Plugin;
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
 use crate::session::snapshot::ids::{ClassId, TaskId};
@@ -209,6 +209,7 @@ impl Evaluator {
             }
         };
         if !evaluation.coupled
+            && !evaluation.together
             && evaluation.uniform
             && let Some(rank) = evaluation.ratings.best()
         {
@@ -240,7 +241,14 @@ impl Evaluator {
         let nodes = if now.is_empty() { later } else { now };
         let order = self.ordered(view, task, evaluation, nodes);
         let best = order.first().copied();
-        best.ok_or_else(|| FitError::of_nodes(&self.reasons, said))
+        best.ok_or_else(|| match evaluation.key.within {
+            Some(DomainId::Group(_)) if evaluation.elsewhere != NO_REASON => {
+                // As in Volcano only the nodes of the group count.
+                let group = view.domains.words_of(evaluation.key.within);
+                FitError::of_nodes_in(&self.reasons, said, evaluation.elsewhere, &group)
+            }
+            _ => FitError::of_nodes(&self.reasons, said),
+        })
     }
 
     /// Nodes from the best to the worst; `nodes` are in the order of their names, which decides between equals.

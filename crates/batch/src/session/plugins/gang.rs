@@ -3,6 +3,7 @@
 use super::{Invalid, Lost, Plugin, Tiers, Vote};
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::sub_jobs::SubJob;
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::{Job, Snapshot};
 use evictd_batch_objects::{Compat, Difference};
@@ -109,12 +110,24 @@ impl Plugin for Gang {
     }
 
     fn job_ready(&self, snapshot: &Snapshot, job: JobId) -> bool {
-        snapshot.has_gang(job)
+        snapshot.has_gang(job) && snapshot.enough_parts(job, |part| part.is_ready(&snapshot.tasks))
+    }
+
+    fn sub_job_order(&self, snapshot: &Snapshot, one: &SubJob, other: &SubJob) -> Ordering {
+        let ready = |part: &SubJob| part.is_ready(&snapshot.tasks);
+        true_first(!ready(one), !ready(other))
+    }
+
+    fn counts_parts(&self) -> bool {
+        true
     }
 
     fn job_pipelined(&self, snapshot: &Snapshot, job: JobId) -> Vote {
         let counts = |task: &Task| task.is_there() || task.status == Status::Pipelined;
-        if snapshot.jobs[job].is_pipelined() && snapshot.enough_by_role(job, counts) {
+        if snapshot.jobs[job].is_pipelined()
+            && snapshot.enough_by_role(job, counts)
+            && snapshot.enough_parts(job, |part| part.is_pipelined(&snapshot.tasks))
+        {
             Vote::Permit
         } else {
             Vote::Reject
@@ -131,6 +144,12 @@ impl Plugin for Gang {
             return Some(Invalid {
                 reason: "NotEnoughPodsOfTask",
                 message: "Not enough valid pods of each task for gang-scheduling".to_owned(),
+            });
+        }
+        if !snapshot.enough_parts(job, |_| true) {
+            return Some(Invalid {
+                reason: "NotEnoughPodsOfTask",
+                message: "Not enough valid subGroups of each task for gang-scheduling".to_owned(),
             });
         }
         let job = &snapshot.jobs[job];

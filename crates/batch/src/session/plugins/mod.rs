@@ -8,6 +8,7 @@ mod drf;
 mod gang;
 mod gang_eviction;
 mod hierarchy;
+mod network_topology_aware;
 mod node_group;
 mod on_nodes;
 mod overcommit;
@@ -25,19 +26,22 @@ mod tdm;
 mod tiers;
 
 pub(crate) use drf::JobShare;
+pub(crate) use network_topology_aware::Purpose;
 use on_nodes::NodeEntry;
 pub(crate) use on_nodes::OnNode;
 pub(crate) use pdb::Budgets;
 pub(crate) use queue_tree::QueueTree;
 pub(crate) use shares::{QueueShare, Shares};
-pub(crate) use tiers::{NO_HYPER_NODES, Tiers};
+pub(crate) use tiers::Tiers;
 
 use crate::conf::{self, Action, Conf, PluginName, Switch};
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::fit::Refusal;
+use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
+use crate::session::snapshot::sub_jobs::{Nearness, SubJob};
 use evictd_batch_objects::Compat;
 use evictd_placement::{Cluster, NodeId};
 use std::cmp::Ordering;
@@ -347,6 +351,43 @@ pub(crate) trait Plugin: Debug {
         None
     }
 
+    /// Whether its scores of nodes depend on each other although its refusals do not.
+    fn scores_together(&self, snapshot: &Snapshot, task: TaskId) -> bool {
+        false
+    }
+
+    /// `Less` if the first part of a job comes first.
+    fn sub_job_order(&self, snapshot: &Snapshot, one: &SubJob, other: &SubJob) -> Ordering {
+        Ordering::Equal
+    }
+
+    /// Whether it counts the tasks of parts of jobs.
+    fn counts_parts(&self) -> bool {
+        false
+    }
+
+    /// The groups of nodes below `root` where tasks are tried that need so much, in the order of trial. `allocated` is the
+    /// group of those that have nodes.
+    fn gradient(
+        &self,
+        nearness: Nearness,
+        root: HyperNodeId,
+        (allocated, need): (Option<HyperNodeId>, &Resource),
+        purpose: Purpose,
+    ) -> Option<Vec<Vec<HyperNodeId>>> {
+        None
+    }
+
+    /// How good each of these groups of nodes is for a part of a job.
+    fn group_scores(
+        &self,
+        snapshot: &Snapshot,
+        part: &SubJob,
+        groups: &[HyperNodeId],
+    ) -> Option<Vec<f64>> {
+        None
+    }
+
     /// Whether gangs that cannot spare a task are evicted as a whole.
     fn evicts_whole_gangs(&self) -> bool {
         false
@@ -385,6 +426,10 @@ fn build(
         PluginName::TaskTopology => Box::new(task_topology::TaskTopology::open(
             snapshot, arguments, compat,
         )),
+        PluginName::NetworkTopologyAware => {
+            let plugin = network_topology_aware::NetworkTopologyAware::open(snapshot, arguments);
+            Box::new(plugin)
+        }
         PluginName::Predicates | PluginName::NodeOrder | PluginName::Binpack => return None,
     })
 }

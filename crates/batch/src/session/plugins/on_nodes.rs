@@ -31,6 +31,7 @@ const fn judges_nodes(name: PluginName) -> bool {
             | PluginName::ResourceStrategyFit
             | PluginName::TaskTopology
             | PluginName::Tdm
+            | PluginName::NetworkTopologyAware
     )
 }
 
@@ -74,6 +75,12 @@ impl Plugins {
         entries
             .map(|entry| self.opened[entry.at].1.node_key(snapshot, task))
             .collect()
+    }
+
+    /// Whether the scores of one of these plugins depend on each other.
+    pub(crate) fn score_together(&self, snapshot: &Snapshot, task: TaskId) -> bool {
+        let mut entries = self.on_nodes.iter().filter(|entry| entry.scores);
+        entries.any(|entry| self.opened[entry.at].1.scores_together(snapshot, task))
     }
 
     /// Whether the answer of one of these plugins about a node depends on other nodes.

@@ -5,6 +5,7 @@ use crate::session::eviction_kind::EvictionKind;
 use crate::session::plugins::Lost;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::sub_jobs::SubJob;
 use std::cmp::Ordering;
 
 #[derive(Debug)]
@@ -31,6 +32,11 @@ impl Plugin for Priority {
 
     fn task_order(&self, snapshot: &Snapshot, one: TaskId, other: TaskId) -> Ordering {
         let priority = |task: TaskId| snapshot.tasks[task].priority;
+        priority(other).cmp(&priority(one))
+    }
+
+    fn sub_job_order(&self, snapshot: &Snapshot, one: &SubJob, other: &SubJob) -> Ordering {
+        let priority = |part: &SubJob| part.priority(&snapshot.tasks);
         priority(other).cmp(&priority(one))
     }
 

@@ -1,20 +1,18 @@
 //! Asks the plugins tier by tier: whose answer counts, and when the next tier is asked (S6-097 to S6-102, S6-115).
 
-use super::{Invalid, Lost, Plugin, Plugins, Reserved, Shares, Vote};
+use super::{Invalid, Lost, Plugin, Plugins, Purpose, Reserved, Shares, Vote};
 use crate::conf::{PluginName, Switch};
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
+use crate::session::snapshot::sub_jobs::{Nearness, SubJob};
 use crate::session::snapshot::task::{Status, Task};
 use evictd_batch_objects::Difference;
 use hashbrown::HashMap;
 use std::cmp::Ordering;
-
-/// Why a job with a hard network topology waits.
-pub(crate) const NO_HYPER_NODES: &str = "spec.networkTopology: sessions read no HyperNodes, so a hard topology cannot be kept; \
-     set mode: soft, or use a PodGroup of scheduling.k8s.io with schedulingConstraints.topology";
 
 /// The plugins' view of a snapshot.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +131,74 @@ impl<'s> Tiers<'s> {
             .all(|(_, plugin)| plugin.job_ready(self.snapshot, job))
     }
 
+    /// Whether a part of a job has enough. Of a job without policies for parts, whether the job has.
+    pub(crate) fn is_part_ready(self, job: JobId, part: usize) -> bool {
+        self.counts_part(job, part, Switch::SubJobReady, |part| {
+            part.is_ready(&self.snapshot.tasks)
+        })
+        .unwrap_or_else(|| self.is_ready(job))
+    }
+
+    /// The same after the pending evictions.
+    pub(crate) fn is_part_pipelined(self, job: JobId, part: usize) -> bool {
+        self.counts_part(job, part, Switch::SubJobPipelined, |part| {
+            part.is_pipelined(&self.snapshot.tasks)
+        })
+        .unwrap_or_else(|| self.is_pipelined(job))
+    }
+
+    /// Whether a part counts, if some plugin counts parts; `None` for a job without policies for parts.
+    fn counts_part(
+        self,
+        job: JobId,
+        part: usize,
+        switch: Switch,
+        counts: impl Fn(&SubJob) -> bool,
+    ) -> Option<bool> {
+        let network = self.snapshot.jobs[job].network.as_ref();
+        let network = network.filter(|network| !network.policies.is_empty())?;
+        let counted = self.each(switch).any(|(_, plugin)| plugin.counts_parts());
+        Some(!counted || network.sub_jobs.get(part).is_none_or(counts))
+    }
+
+    /// Whether a part of a job comes before another one.
+    pub(crate) fn part_before(self, one: &SubJob, other: &SubJob) -> bool {
+        let order = |plugin: &dyn Plugin| plugin.sub_job_order(self.snapshot, one, other);
+        let order = self.first_order(Switch::SubJobOrder, order);
+        let order = order.unwrap_or_else(|| {
+            let order = one.match_index.cmp(&other.match_index);
+            order.then_with(|| one.id.cmp(&other.id))
+        });
+        order.is_lt()
+    }
+
+    /// The groups of nodes below `root` where tasks are tried, in the order of trial: the first plugin that has an opinion
+    /// decides. Without one it is `root` alone.
+    pub(crate) fn gradient(
+        self,
+        nearness: Nearness,
+        root: HyperNodeId,
+        (allocated, need): (Option<HyperNodeId>, &Resource),
+        purpose: Purpose,
+    ) -> Vec<Vec<HyperNodeId>> {
+        let mut plugins = self.each(Switch::HyperNodeGradient);
+        let found = plugins
+            .find_map(|(_, plugin)| plugin.gradient(nearness, root, (allocated, need), purpose));
+        found.unwrap_or_else(|| vec![vec![root]])
+    }
+
+    /// How good each of these groups of nodes is for a part of a job.
+    pub(crate) fn group_scores(self, part: &SubJob, groups: &[HyperNodeId]) -> Vec<f64> {
+        let mut totals = vec![0.0; groups.len()];
+        for (_, plugin) in self.each(Switch::HyperNodeOrder) {
+            let scores = plugin.group_scores(self.snapshot, part, groups);
+            for (total, score) in totals.iter_mut().zip(scores.into_iter().flatten()) {
+                *total += score;
+            }
+        }
+        totals
+    }
+
     /// Whether a job will have enough after the pending evictions. One rejection decides; a permission ends with its tier.
     pub(crate) fn is_pipelined(self, job: JobId) -> bool {
         for tier in self.plugins.at(Switch::JobPipelined) {
@@ -163,18 +229,23 @@ impl<'s> Tiers<'s> {
         false
     }
 
-    /// Whether a job asks for a distance that sessions do not know.
-    pub(crate) fn lacks_hyper_nodes(self, job: JobId) -> bool {
-        self.snapshot.jobs[job].has_hard_topology
-            && self.plugins.compat.has(Difference::UnknownTopologyWaits)
+    /// Why the network topology of a job, or of a part of it, cannot be kept.
+    pub(crate) fn topology_objection(self, job: JobId) -> Option<String> {
+        if !self.plugins.compat.has(Difference::UnknownTopologyWaits) {
+            return None;
+        }
+        let network = self.snapshot.jobs[job].network.as_ref()?;
+        let mut switched = self.each(Switch::HyperNodeGradient);
+        let loaded = switched.any(|(name, _)| name == PluginName::NetworkTopologyAware);
+        network.objection(&self.snapshot.hyper_nodes, loaded)
     }
 
     /// Why a job is not scheduled; the first plugin that objects.
     pub(crate) fn invalid(self, job: JobId) -> Option<Invalid> {
-        if self.lacks_hyper_nodes(job) {
+        if let Some(message) = self.topology_objection(job) {
             return Some(Invalid {
                 reason: "UnknownNetworkTopology",
-                message: NO_HYPER_NODES.to_owned(),
+                message,
             });
         }
         let mut plugins = self.plugins.all();

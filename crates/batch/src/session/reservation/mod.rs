@@ -352,7 +352,7 @@ fn may_preempt(session: &Session<'_>, job: JobId) -> bool {
     session.tx.compat.has(Difference::EnqueuePreemptors)
         && session.conf.actions.contains(&Action::Preempt)
         && session.checks_placement()
-        && !session.tx.snapshot.jobs[job].has_topology
+        && session.tx.snapshot.evicts_by_task(job, session.tx.compat)
         && !tasks.any(|task| session.tx.snapshot.tasks[task].never_preempts)
 }
 

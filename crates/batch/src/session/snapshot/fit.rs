@@ -113,6 +113,28 @@ impl FitError {
         }))
     }
 
+    /// The same for the nodes of a group; the others have the reason `elsewhere`.
+    pub(crate) fn of_nodes_in(
+        reasons: &Reasons,
+        nodes: &[ReasonId],
+        elsewhere: ReasonId,
+        group: &str,
+    ) -> Self {
+        let inside: Vec<ReasonId> = nodes
+            .iter()
+            .copied()
+            .filter(|id| *id != elsewhere)
+            .collect();
+        let Self::Nodes(fit) = Self::of_nodes(reasons, &inside) else {
+            return Self::of_nodes(reasons, nodes);
+        };
+        let unresolvable = nodes.iter().map(|id| reasons.is_unresolvable(*id));
+        Self::Nodes(Arc::new(NodesFit {
+            text: format!("In hyperNode {group}: {}", fit.text).into(),
+            unresolvable: unresolvable.collect(),
+        }))
+    }
+
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Words(words) => words,

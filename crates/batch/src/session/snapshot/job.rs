@@ -4,6 +4,7 @@ use crate::session::snapshot::fit::FitError;
 use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::roles::Role;
+use crate::session::snapshot::sub_jobs::JobTopology;
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::upstream::Upstream;
 use crate::session::topology::DomainId;
@@ -64,10 +65,8 @@ pub(crate) struct Job {
     pub(crate) min_task_total: i32,
     /// Whether its tasks start one after the other, so that it needs more when some of them run.
     pub(crate) is_staged: bool,
-    /// Whether its pods have to be near to each other.
-    pub(crate) has_topology: bool,
-    /// Whether that is a requirement, not a preference.
-    pub(crate) has_hard_topology: bool,
+    /// How near to each other its pods have to be, and its parts. Most jobs have nothing of the kind.
+    pub(crate) network: Option<Box<JobTopology>>,
     /// The amounts that it needs to be enqueued.
     pub(crate) min_resources: Option<Resource>,
     /// The same with every name, also of quotas, if it has such names.
@@ -130,8 +129,7 @@ impl Job {
             min_task_member: Vec::new(),
             min_task_total: 0,
             is_staged: false,
-            has_topology: false,
-            has_hard_topology: false,
+            network: None,
             min_resources: None,
             min_list: None,
             marks: TextMap::new(),
@@ -155,6 +153,19 @@ impl Job {
             fit_errors: HashMap::new(),
             failed_roles: Vec::new(),
         }
+    }
+
+    /// Whether its pods, or those of a part of it, are to be near to each other.
+    pub(crate) fn has_topology(&self) -> bool {
+        self.network
+            .as_ref()
+            .is_some_and(|network| network.is_asked())
+    }
+
+    /// Whether it is placed part by part, or within groups of near nodes.
+    pub(crate) fn is_placed_by_groups(&self) -> bool {
+        let network = self.network.as_ref();
+        network.is_some_and(|network| network.is_placed_by_groups())
     }
 
     pub(crate) fn namespace(&self) -> &str {

@@ -2,12 +2,14 @@
 
 mod facts;
 pub(crate) mod fit;
+pub(crate) mod hyper_nodes;
 pub(crate) mod ids;
 mod job;
 mod node;
 mod queue;
 pub(crate) mod resource;
 pub(crate) mod roles;
+pub(crate) mod sub_jobs;
 pub(crate) mod task;
 pub(crate) mod upstream;
 
@@ -27,8 +29,12 @@ use crate::session::turns::Turns;
 use evictd_batch_objects::{Compat, Difference, PodGroupPhase};
 use evictd_placement::Cluster;
 use evictd_placement::NodeId;
+use evictd_pod::wire::TextMap;
 use hashbrown::HashMap;
+use hyper_nodes::HyperNodes;
 use jiff::Timestamp;
+use std::sync::Arc;
+use sub_jobs::SubJob;
 
 /// The clock of sessions to which no time was given: 2026-11-01T12:00:00Z.
 const FIXED_CLOCK: Timestamp = Timestamp::constant(1_793_534_400, 0);
@@ -58,6 +64,8 @@ pub(crate) struct Snapshot {
     pub(crate) shuffled_at: HashMap<PluginName, Timestamp>,
     /// Objects that single plugins read.
     pub(crate) facts: Facts,
+    /// The groups of near nodes.
+    pub(crate) hyper_nodes: Arc<HyperNodes>,
 }
 
 impl Snapshot {
@@ -100,6 +108,61 @@ impl Snapshot {
             job.priority = lowest.map_or(job.class_priority, |priority| {
                 priority.min(job.class_priority)
             });
+        }
+    }
+
+    /// The part of its job that a task is in; none for jobs without parts and network topology.
+    pub(crate) fn sub_job_of(&self, task: &Task) -> Option<&SubJob> {
+        let network = self.jobs[task.job].network.as_ref()?;
+        network.sub_jobs.get(task.sub_job)
+    }
+
+    /// Whether evictions for a job, task by task, respect its network topology: it has none, or all its pods are kept in one
+    /// group. Volcano's do not (S6-191).
+    pub(crate) fn evicts_by_task(&self, job: JobId, compat: Compat) -> bool {
+        let network = self.jobs[job].network.as_ref();
+        network.is_none_or(|network| {
+            let kept = compat.has(Difference::UnknownTopologyWaits);
+            !network.is_asked() || (kept && network.policies.is_empty())
+        })
+    }
+
+    /// Whether enough parts of a job by each policy count.
+    pub(crate) fn enough_parts(&self, job: JobId, counts: impl Fn(&SubJob) -> bool) -> bool {
+        let Some(network) = &self.jobs[job].network else {
+            return true;
+        };
+        let mut policies = network.policies.iter().enumerate();
+        policies.all(|(at, policy)| {
+            let parts = network.sub_jobs.iter();
+            let parts = parts.filter(|part| part.policy == Some(at) && counts(part));
+            let count = i32::try_from(parts.count()).unwrap_or(i32::MAX);
+            count >= policy.min_sub_groups.unwrap_or(0)
+        })
+    }
+
+    /// Divides jobs into their parts, and finds the groups of nodes where these may be and are.
+    pub(crate) fn open_topologies(&mut self, cluster: &Cluster, compat: Compat) {
+        for at in 0..self.live.len() {
+            let id = self.live[at];
+            let Some(mut network) = self.jobs[id].network.take() else {
+                continue;
+            };
+            let job = &self.jobs[id];
+            network.sub_jobs.clear();
+            for task in &job.tasks {
+                let labels = labels_of(cluster, &self.tasks[*task]);
+                let part = network.assign(&job.key, job.min_member, *task, &labels);
+                self.tasks[*task].sub_job = part;
+            }
+            network.settle(
+                &self.hyper_nodes,
+                compat.has(Difference::UnknownTopologyWaits),
+            );
+            if self.hyper_nodes.ready {
+                network.recover(&self.hyper_nodes, &self.tasks);
+            }
+            self.jobs[id].network = Some(network);
         }
     }
 
@@ -224,4 +287,24 @@ impl Snapshot {
         let mut wanted = job.min_task_member.iter();
         wanted.all(|(role, min)| by_role.get(role).copied().unwrap_or(0) >= *min)
     }
+}
+
+/// The labels of a task's pod. Those of a pod that has ended are kept with it.
+fn labels_of(cluster: &Cluster, task: &Task) -> TextMap {
+    if let Some(labels) = task.labels() {
+        return labels.clone();
+    }
+    let on_node = || {
+        let node = cluster.node(task.node?);
+        node.pods.iter().find(|pod| match pod.uid() {
+            "" => cluster.full_name(pod) == **task.id,
+            uid => *uid == **task.id,
+        })
+    };
+    let pod = task.pod.as_ref().or_else(on_node);
+    let symbols = cluster.symbols();
+    let labels = pod.into_iter().flat_map(|pod| pod.labels().iter());
+    labels
+        .map(|(key, value)| (symbols.text(key), symbols.text(value)))
+        .collect()
 }

@@ -107,6 +107,8 @@ pub(crate) struct Task {
     /// The priority that admission gave to its pod.
     pub(crate) pod_priority: Option<i32>,
     pub(crate) role: Role,
+    /// The part of its job that it is in, by its place.
+    pub(crate) sub_job: usize,
     /// It asks for nothing.
     pub(crate) best_effort: bool,
     /// It has scheduling gates (S6-089).
@@ -149,6 +151,8 @@ pub(crate) struct Further {
     protected_until: Option<Timestamp>,
     /// The node where it ended, if it has a role.
     ended_on: Box<str>,
+    /// The labels of a pod that has ended. No cluster knows them any more, and its part of the job counts it.
+    labels: TextMap,
 }
 
 /// The protection of a running pod from eviction after its binding, as a duration.
@@ -184,6 +188,9 @@ impl Further {
         let has_role = metadata.annotations.get(TASK_SPEC).is_some();
         if has_role && matches!(pod.status.phase, PodPhase::Succeeded | PodPhase::Failed) {
             further.ended_on = pod.spec.node_name.as_str().into();
+        }
+        if pod.status.phase.has_ended() {
+            further.labels = metadata.labels.clone();
         }
         (further != Self::default()).then(|| Box::new(further))
     }
@@ -274,6 +281,12 @@ impl Task {
             Some(further) if !further.ended_on.is_empty() => &further.ended_on,
             _ => &self.node_name,
         }
+    }
+
+    /// Its labels, if it has ended.
+    pub(crate) fn labels(&self) -> Option<&TextMap> {
+        let further = self.further.as_ref()?;
+        Some(&further.labels).filter(|labels| !labels.is_empty())
     }
 
     /// Its pod is not evicted before this time.
