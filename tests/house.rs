@@ -84,7 +84,7 @@ const ARROWS: [(&str, &str); 39] = [
     ),
     (
         "scheduler",
-        "pod devices manifests placement preemption what-if scheduling batch-objects batch reconcile daemon cluster-client command document spelling",
+        "pod devices manifests placement preemption what-if scheduling hyper-nodes batch-objects batch reconcile daemon cluster-client command document spelling",
     ),
     (
         "evictd",

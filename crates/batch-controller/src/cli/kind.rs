@@ -55,6 +55,14 @@ pub(super) const WORKLOADS: Kind = Kind {
     word: "workload",
 };
 
+pub(super) const HYPER_NODES: Kind = Kind {
+    group: "topology.volcano.sh",
+    version: "v1alpha1",
+    plural: "hypernodes",
+    name: "HyperNode",
+    word: "hyper node",
+};
+
 pub(super) const COMMANDS: Kind = Kind {
     group: "bus.volcano.sh",
     version: "v1alpha1",

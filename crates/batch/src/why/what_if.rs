@@ -138,6 +138,9 @@ impl<'a> WhatIf<'a> {
         for class in &objects.priority_classes {
             what_if.cache.class(class);
         }
+        for hyper_node in &objects.hyper_nodes {
+            what_if.cache.hyper_node(hyper_node);
+        }
         for node in objects.nodes {
             let name = node.metadata.name.clone();
             // The first object of a name counts, as in a session on files.

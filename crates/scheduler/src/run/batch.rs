@@ -286,7 +286,12 @@ impl Batch {
             BatchChange::ResourceQuota(Delta { old: Some(old), .. }) => {
                 cache.remove_quota(&old.metadata);
             }
+            BatchChange::HyperNode(Delta { new: Some(new), .. }) => cache.hyper_node(&new),
+            BatchChange::HyperNode(Delta { old: Some(old), .. }) => {
+                cache.remove_hyper_node(&old.metadata.name);
+            }
             BatchChange::Group(_)
+            | BatchChange::HyperNode(_)
             | BatchChange::InvalidConf(_)
             | BatchChange::ResourceQuota(_)
             | BatchChange::Queue(_)

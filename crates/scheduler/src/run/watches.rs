@@ -7,6 +7,7 @@ use evictd_batch_objects::{PodGroup, Queue, ResourceQuota, Workload};
 use evictd_cluster_client::{
     Access, Key, NewsSender, Outline, Reflector, Retry, Store, Unreadable, Watches,
 };
+use evictd_hyper_nodes::HyperNode;
 use evictd_pod::wire;
 use evictd_scheduling::{Change, Delta, Event};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(crate) enum BatchChange {
     PriorityClass(Delta<wire::PriorityClass>),
     Workload(Delta<Workload>),
     ResourceQuota(Delta<ResourceQuota>),
+    HyperNode(Delta<HyperNode>),
     Conf(Box<Conf>),
     /// The file has changed and is invalid: why.
     InvalidConf(String),
@@ -43,8 +45,11 @@ pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
 /// The workloads that pod groups are made from.
 const WORKLOADS: &str = "/apis/scheduling.k8s.io/v1beta1/workloads";
 
+/// The groups of near nodes. A cluster without their definition has none.
+const HYPER_NODES: &str = "/apis/topology.volcano.sh/v1alpha1/hypernodes";
+
 /// How many further kinds are followed for batch sessions.
-pub(super) const BATCH_KINDS: usize = 5;
+pub(super) const BATCH_KINDS: usize = 6;
 
 /// Begins to follow every kind. Must be called inside the runtime. The tasks end with the receiver. `ended`: whether pods
 /// are followed after their end, too.
@@ -138,6 +143,9 @@ pub(super) fn start_batch(follow: Reflectors<'_>) {
     });
     follow.from("/api/v1/resourcequotas", "", false, |delta| {
         WatchEvent::Batch(BatchChange::ResourceQuota(delta))
+    });
+    follow.from(HYPER_NODES, "", false, |delta| {
+        WatchEvent::Batch(BatchChange::HyperNode(delta))
     });
 }
 

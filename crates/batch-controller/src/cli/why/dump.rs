@@ -130,6 +130,7 @@ impl Receiver for ClusterObjects {
             ("batch.volcano.sh", "Job") => push(other, &mut self.jobs),
             ("scheduling.volcano.sh", "PodGroup") => push(other, &mut objects.pod_groups),
             ("scheduling.volcano.sh", "Queue") => push(other, &mut objects.queues),
+            ("topology.volcano.sh", "HyperNode") => push(other, &mut objects.hyper_nodes),
             ("scheduling.k8s.io", "Workload") => push(other, &mut objects.workloads),
             _ => return None,
         })

@@ -4,8 +4,8 @@ use super::objects::{ClusterObjects, Object};
 use crate::cli::cluster::Cluster;
 use crate::cli::connection::Connection;
 use crate::cli::kind::{
-    CLAIMS, CSI_DRIVERS, CSI_NODES, DEVICE_CLASSES, EVENTS, JOBS, Kind, NAMESPACES, NODES,
-    POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, RESOURCE_CLAIMS, RESOURCE_SLICES,
+    CLAIMS, CSI_DRIVERS, CSI_NODES, DEVICE_CLASSES, EVENTS, HYPER_NODES, JOBS, Kind, NAMESPACES,
+    NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, RESOURCE_CLAIMS, RESOURCE_SLICES,
     STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS, VOLUME_ATTACHMENTS, VOLUMES,
     WORKLOADS,
 };
@@ -82,10 +82,17 @@ pub(super) fn read(
         .pods
         .iter()
         .any(|pod| pod.spec.scheduling_group.is_some() && pod.spec.scheduler_name == scheduler);
+    let mut groups = read.objects.pod_groups.iter();
+    let has_topologies = groups.any(|group| {
+        group.spec.network_topology.is_some() || !group.spec.sub_group_policy.is_empty()
+    });
     let mut optional = OptionalKinds {
         cluster: &cluster,
         read,
     };
+    if has_topologies {
+        optional.list(&HYPER_NODES, Object::HyperNode);
+    }
     if has_groups {
         optional.list(&UPSTREAM_POD_GROUPS, Object::UpstreamPodGroup);
         optional.list(&WORKLOADS, Object::Workload);

@@ -3,6 +3,7 @@
 use evictd_batch::session::Objects;
 use evictd_batch::why::Event;
 use evictd_batch_objects::{Job, Workload};
+use evictd_hyper_nodes::HyperNode;
 use evictd_placement::{Cluster, InvalidObject};
 use evictd_pod::Node;
 use evictd_pod::wire::{self, Pod};
@@ -24,6 +25,7 @@ pub(super) enum Object {
     /// A pod group of `scheduling.k8s.io`.
     UpstreamPodGroup(Box<wire::PodGroup>),
     Workload(Box<Workload>),
+    HyperNode(Box<HyperNode>),
     PriorityClass(Box<wire::PriorityClass>),
     Namespace(Box<wire::Namespace>),
     Claim(Box<wire::PersistentVolumeClaim>),
@@ -46,6 +48,7 @@ impl ClusterObjects {
             Object::Pod(object) => objects.pods.push(*object),
             Object::UpstreamPodGroup(object) => objects.upstream_pod_groups.push(*object),
             Object::Workload(object) => objects.workloads.push(*object),
+            Object::HyperNode(object) => objects.hyper_nodes.push(*object),
             Object::PriorityClass(object) => objects.priority_classes.push(*object),
             Object::Namespace(object) => cluster.add_namespace(&object),
             Object::Claim(object) => cluster.add_claim(&object)?,
