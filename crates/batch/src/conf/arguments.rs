@@ -68,6 +68,16 @@ impl PluginName {
                 ("sra", Map),
                 ("proportional", Map),
             ],
+            Self::NetworkTopologyAware => &[
+                ("weight", AtLeast(0.0)),
+                ("hypernode.binpack.cpu", AtLeast(0.0)),
+                ("hypernode.binpack.memory", AtLeast(0.0)),
+                ("hypernode.binpack.resources", Text),
+                ("hypernode.binpack.resources.*", AtLeast(0.0)),
+                ("hypernode.binpack.normal-pod.enable", Boolean),
+                ("hypernode.binpack.normal-pod.fading", AtLeast(0.0)),
+                ("hypernode.gradient.evict.max-hypernodes", AtLeast(1.0)),
+            ],
             Self::Sla => &[("sla-waiting-time", Text)],
             Self::TaskTopology => &[("task-topology.weight", Number)],
             Self::Tdm => &[
@@ -100,7 +110,9 @@ impl Action {
                 ("enableTopologyAwarePreemption", Boolean),
                 ("topologyAwarePreemptWorkerNum", Number),
             ],
-            Self::GangPreempt | Self::GangReclaim => &[("allowWholeBundle", Boolean)],
+            Self::GangPreempt | Self::GangReclaim => {
+                &[("allowWholeBundle", Boolean), ("maxDomains", AtLeast(1.0))]
+            }
             Self::Shuffle => &[],
         }
     }
