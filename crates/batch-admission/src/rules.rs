@@ -44,7 +44,7 @@ pub struct Rule {
 }
 
 /// All of them.
-pub fn policies() -> [Policy; 6] {
+pub fn policies() -> [Policy; 8] {
     [
         jobs(),
         job_updates(),
@@ -52,6 +52,8 @@ pub fn policies() -> [Policy; 6] {
         queue_deletions(),
         pods(),
         pod_groups(),
+        cron_jobs(),
+        job_flows(),
     ]
 }
 
@@ -343,6 +345,73 @@ fn queue_deletions() -> Policy {
         variables: Vec::new(),
         rules: kept.into(),
         ..queues()
+    }
+}
+
+/// The form of a schedule, a time zone and a name. The webhook alone knows which times and zones there are.
+fn cron_jobs() -> Policy {
+    let zone = "object.spec.timeZone";
+    let of_zone = |rule: &str| format!("!has({zone}) || {zone} == '' || {rule}");
+    let field = "[0-9A-Za-z*?/,-]+";
+    let descriptor = "@(yearly|annually|monthly|weekly|daily|midnight|hourly|every .+)";
+    Policy {
+        name: "evictd-batch-cronjobs",
+        group: BATCH.0,
+        version: BATCH.1,
+        resource: "cronjobs",
+        operations: &["CREATE", "UPDATE"],
+        condition: Some(ANOTHER_SPEC),
+        variables: Vec::new(),
+        rules: rules([
+            (
+                "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field",
+                "!object.spec.schedule.contains('TZ')".to_owned(),
+            ),
+            (
+                "schedule is not a valid cron expression",
+                format!(
+                    "object.spec.schedule.contains('TZ') || object.spec.schedule.matches('^([ ]*{field}([ ]+{field}){{4}}[ ]*|{descriptor})$')"
+                ),
+            ),
+            (
+                "timeZone must be nil or non-empty string, got empty string",
+                format!("!has({zone}) || {zone} != ''"),
+            ),
+            (
+                "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones",
+                of_zone(&format!("!{zone}.matches('^[Ll][Oo][Cc][Aa][Ll]$')")),
+            ),
+            (
+                "unknown timeZone",
+                of_zone(&format!(
+                    "{zone}.matches('^[0-9A-Za-z._+][-0-9A-Za-z._+]*(/[0-9A-Za-z._+][-0-9A-Za-z._+]*)*$')"
+                )),
+            ),
+            (
+                "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)",
+                "!has(object.metadata.name) || size(object.metadata.name) <= 52".to_owned(),
+            ),
+        ]),
+    }
+}
+
+/// The webhook alone looks for missing targets and circles: a policy would have to compare all pairs.
+fn job_flows() -> Policy {
+    Policy {
+        name: "evictd-batch-jobflows",
+        group: "flow.volcano.sh",
+        version: "v1alpha1",
+        resource: "jobflows",
+        operations: &["CREATE", "UPDATE"],
+        condition: Some(ANOTHER_SPEC),
+        variables: vec![(
+            "flows",
+            "has(object.spec.flows) ? object.spec.flows : []".to_owned(),
+        )],
+        rules: rules([(
+            "jobflow Flow is not DAG",
+            "variables.flows.all(flow, !has(flow.dependsOn) || !has(flow.dependsOn.targets) || !(flow.name in flow.dependsOn.targets))".to_owned(),
+        )]),
     }
 }
 

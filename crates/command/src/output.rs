@@ -53,6 +53,15 @@ impl Output {
         write_to_stdout(&text)
     }
 
+    /// Prints all fields of `result`: as JSON if that is asked for, else as YAML, also for people.
+    pub fn print_fields<T: Serialize>(self, result: &T) -> Result<(), Failure> {
+        let format = match self.format {
+            Format::Json => Format::Json,
+            Format::Table | Format::Wide | Format::Yaml => Format::Yaml,
+        };
+        Self { format }.print(result, |_, _| String::new())
+    }
+
     /// As [`Self::print`], with a YAML document that differs from the JSON one.
     pub fn print_with_yaml<T: Serialize>(
         self,

@@ -15,6 +15,8 @@ fn most(range: &str) -> u64 {
         // All lists together have no more than is counted: this is how many each has of them.
         "policies" => counted(MOST_POLICIES.div_ceil(MOST_TASKS)),
         "policy.events" => 1,
+        // Each has a name of at least one byte and its braces; an object has at most 1.5 MB, most of which are targets.
+        "variables.flows" | "object.spec.flows" => 10_000,
         "variables.volumes" => counted(MOST_VOLUMES),
         "variables.events" | "object.spec.plugins" => 8,
         "variables.guarantee" | "variables.deserved" | "amounts" => counted(MOST_AMOUNTS),

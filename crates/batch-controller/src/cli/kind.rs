@@ -22,6 +22,30 @@ pub(super) const JOBS: Kind = Kind {
     word: "job",
 };
 
+pub(super) const CRON_JOBS: Kind = Kind {
+    group: "batch.volcano.sh",
+    version: "v1alpha1",
+    plural: "cronjobs",
+    name: "CronJob",
+    word: "cron job",
+};
+
+pub(super) const JOB_FLOWS: Kind = Kind {
+    group: "flow.volcano.sh",
+    version: "v1alpha1",
+    plural: "jobflows",
+    name: "JobFlow",
+    word: "job flow",
+};
+
+pub(super) const JOB_TEMPLATES: Kind = Kind {
+    group: "flow.volcano.sh",
+    version: "v1alpha1",
+    plural: "jobtemplates",
+    name: "JobTemplate",
+    word: "job template",
+};
+
 pub(super) const QUEUES: Kind = Kind {
     group: "scheduling.volcano.sh",
     version: "v1beta1",

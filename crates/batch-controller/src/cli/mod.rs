@@ -12,12 +12,14 @@ mod credentials;
 mod demo;
 mod job;
 mod kind;
+mod manifest_file;
 mod manifests;
 mod queue;
 mod reconcile;
 mod simulate;
 mod webhook;
 mod why;
+mod workflow;
 
 pub use aliases::Alias;
 
@@ -43,6 +45,12 @@ enum Command {
     Why(why::Arguments),
     Job(job::Arguments),
     Queue(queue::Arguments),
+    #[command(name = "cronjob")]
+    CronJob(workflow::CronJobs),
+    #[command(name = "jobflow")]
+    JobFlow(workflow::JobFlows),
+    #[command(name = "jobtemplate")]
+    JobTemplate(workflow::JobTemplates),
     Admit(admit::Arguments),
     Convert(convert::Arguments),
     Crds(manifests::Definitions),
@@ -67,6 +75,9 @@ impl Cli {
             Command::Why(arguments) => arguments.run(),
             Command::Job(arguments) => arguments.run(),
             Command::Queue(arguments) => arguments.run(),
+            Command::CronJob(arguments) => arguments.run(),
+            Command::JobFlow(arguments) => arguments.run(),
+            Command::JobTemplate(arguments) => arguments.run(),
             Command::Admit(arguments) => arguments.run(),
             Command::Convert(arguments) => arguments.run(),
             Command::Crds(manifests::Definitions {}) => manifests::Definitions::run(),

@@ -28,6 +28,7 @@ mod trace;
 mod used_rights;
 mod webhook;
 mod why;
+mod workflow_commands;
 mod workflows;
 
 use std::process::Command;

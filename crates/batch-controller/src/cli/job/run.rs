@@ -2,14 +2,13 @@
 
 use crate::cli::connection::Connection;
 use crate::cli::kind::{JOBS, required};
-use anyhow::anyhow;
+use crate::cli::manifest_file::read;
 use clap::Args;
 use evictd_batch_objects::Job;
 use evictd_command::{Failure, write_to_stdout};
-use evictd_document::{Document, DocumentError, SMALL};
 use evictd_pod::Quantity;
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
   evictd-batch job run -N hello -i busybox -r 3 -m 2
@@ -73,7 +72,7 @@ fn count() -> clap::builder::RangedI64ValueParser<i32> {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         if let Some(file) = &self.filename {
-            let (namespace, job) = read(file, self.namespace)?;
+            let (namespace, job) = read::<Job>(&JOBS, file, self.namespace)?;
             return run(&self.connection, &namespace, &job);
         }
         let namespace = self.namespace.as_deref().unwrap_or("default");
@@ -126,50 +125,6 @@ impl Simple {
             },
         })
     }
-}
-
-/// Reads the namespace and the job of a file. Unknown fields are kept.
-fn read(file: &Path, option: Option<String>) -> Result<(String, Value), Failure> {
-    let name = file.to_string_lossy();
-    // vcctl's check, with its message.
-    if !name.contains(".yaml") && !name.contains(".yml") && name != "-" {
-        return Err(Failure::Input(anyhow!("only support yaml file")));
-    }
-    let document = Document::read(file, SMALL).map_err(Failure::input)?;
-    let job = job_of(&document).map_err(Failure::input)?;
-    let namespace = job["metadata"]["namespace"].as_str();
-    match (namespace.filter(|name| !name.is_empty()), option) {
-        (Some(in_file), Some(option)) if in_file != option => Err(Failure::Input(anyhow!(
-            "{name}: the job is in the namespace {in_file}, and -n says {option}"
-        ))),
-        (in_file, option) => {
-            let namespace = option.or_else(|| in_file.map(str::to_owned));
-            Ok((namespace.unwrap_or_else(|| "default".to_owned()), job))
-        }
-    }
-}
-
-fn job_of(document: &Document) -> Result<Value, DocumentError> {
-    let mut values = document.values()?;
-    let (Some(mut job), true) = (values.pop(), values.is_empty()) else {
-        return Err(document.wrong("has several documents; one job is needed"));
-    };
-    // Parsed for the places of mistakes only. The API server checks fields that are unknown here.
-    document.parse::<Job>()?;
-    for (field, expected) in [
-        ("apiVersion", JOBS.api_version()),
-        ("kind", JOBS.name.to_owned()),
-    ] {
-        match &job[field] {
-            Value::Null => job[field] = expected.into(),
-            value if *value == expected => {}
-            value => {
-                let message = format!("{value} is not {expected}");
-                return Err(document.wrong_fields([(field.to_owned(), message)]));
-            }
-        }
-    }
-    Ok(job)
 }
 
 /// Parses `cpu=1000m,memory=100Mi`. An empty text has no amounts.
