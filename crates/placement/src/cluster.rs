@@ -34,6 +34,7 @@ use crate::table::{Objects, Table};
 use crate::template::Template;
 use crate::topology::{Topologies, TopologyDomains};
 use evictd_devices::Inventory;
+use evictd_pod::compatibility::Compatibility;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::{selector::SelectorError, wire};
 use hashbrown::HashMap;
@@ -68,6 +69,7 @@ pub struct Cluster {
     changes: Changes,
     evicted: Evicted,
     interrupt: Interrupt,
+    compatibility: Compatibility,
     /// Where each pod is kept, by UID, or by `namespace/name` without a UID.
     locations: HashMap<Arc<str>, PodLocation>,
 }
@@ -144,6 +146,7 @@ impl Default for Cluster {
             changes: Changes::default(),
             evicted: Evicted::default(),
             interrupt: Interrupt::default(),
+            compatibility: Compatibility::default(),
             locations: HashMap::new(),
         }
     }
@@ -153,6 +156,24 @@ impl Cluster {
     /// An empty cluster.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty cluster whose pods are scheduled as in this release of Kubernetes.
+    pub fn of(compatibility: Compatibility) -> Self {
+        Self {
+            compatibility,
+            ..Self::default()
+        }
+    }
+
+    /// Changes the release of Kubernetes, before any object is added.
+    pub fn set_compatibility(&mut self, compatibility: Compatibility) {
+        self.compatibility = compatibility;
+    }
+
+    /// The release of Kubernetes, and its feature gates.
+    pub const fn compatibility(&self) -> Compatibility {
+        self.compatibility
     }
 
     /// Adds a node and its orphaned pods. Returns false without a change if a node of that name exists.

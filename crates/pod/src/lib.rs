@@ -26,6 +26,7 @@
 //! No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
+pub mod compatibility;
 pub mod defaults;
 pub mod duration;
 pub mod node;

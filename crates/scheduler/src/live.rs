@@ -1,8 +1,10 @@
 //! A live cluster as a dump: its lists, read page by page.
 
+use crate::run::release::of_server;
 use evictd_cluster_client::{Access, ApiError, Credentials, Pages, Reader};
 use evictd_command::Failure;
 use evictd_manifests::Kind;
+use evictd_pod::compatibility::Release;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
@@ -122,6 +124,12 @@ impl Lists {
             absent: Vec::new(),
             omissions: Omissions::default(),
         })
+    }
+
+    /// The release of the API server; `None` if it does not say it.
+    pub(crate) fn release(&self) -> Option<Release> {
+        let text = self.runtime.block_on(self.reader.get("/version")).ok()?;
+        of_server(&serde_json::from_str(&text).ok()?)
     }
 
     /// The kinds that could not be listed. Complete after the last page.

@@ -29,6 +29,7 @@ use binding_cycle::BindingCycle;
 use cluster_state::ClusterState;
 use cost::CostMeter;
 use evictd_placement::{Cluster, NodeId, Pod};
+use evictd_pod::compatibility::Compatibility;
 use evictd_pod::wire;
 use evictd_preemption::{Budget, Options};
 use extender_calls::ExtenderCalls;
@@ -108,7 +109,7 @@ impl Scheduler {
         has_extenders: bool,
         make: impl FnOnce(&mut Cluster) -> Result<Vec<Framework>, E>,
     ) -> Result<Self, E> {
-        let mut cluster = Cluster::new();
+        let mut cluster = Cluster::of(settings.compatibility);
         let profiles: Arc<[Framework]> = make(&mut cluster)?.into();
         let settings = Settings {
             other_plugins: profiles.iter().any(Framework::has_other_plugins),
@@ -136,6 +137,12 @@ impl Scheduler {
     /// Sets the extenders, in the order in which they are asked.
     pub fn set_extenders(&mut self, extenders: Vec<config::Extender>) {
         self.extenders.extenders = extenders;
+    }
+
+    /// Changes the release of Kubernetes, before the first event.
+    pub fn set_compatibility(&mut self, compatibility: Compatibility) {
+        self.state.cluster_mut().set_compatibility(compatibility);
+        self.state.queue.set_compatibility(compatibility);
     }
 
     /// Measures the queueing hints. The frameworks have recorders of their own.

@@ -25,6 +25,8 @@ pub struct Settings {
     pub old_etcd: bool,
     /// Kinds that an older server does not have, by their storage name (the plural, but `podgroups.scheduling.volcano.sh`).
     pub unknown_kinds: Vec<&'static str>,
+    /// The minor version of Kubernetes that the server says it is.
+    pub minor_version: u32,
     /// How often a quiet watch that wants bookmarks gets one.
     pub bookmark_interval: Duration,
     /// How wrong the server's clock is.
@@ -37,6 +39,7 @@ impl Default for Settings {
             streaming_lists: true,
             old_etcd: false,
             unknown_kinds: Vec::new(),
+            minor_version: 36,
             bookmark_interval: Duration::from_mins(1),
             clock_skew: SignedDuration::ZERO,
         }

@@ -1,20 +1,19 @@
 //! Discovery: the versions, groups and kinds that clients such as kubectl request first.
 
+use crate::cluster::Settings;
 use crate::resource::{RESOURCES, Resource};
 use serde_json::{Value, json};
 
-/// The version that the server says it is.
-const VERSION: (&str, &str) = ("1", "36");
-
-/// `None` for an unknown path. `unknown_kinds` are left out, by their storage names.
-pub(crate) fn answer(path: &str, unknown_kinds: &[&str]) -> Option<Value> {
+/// `None` for an unknown path. The unknown kinds of the settings are left out.
+pub(crate) fn answer(path: &str, settings: &Settings) -> Option<Value> {
+    let unknown_kinds = settings.unknown_kinds.as_slice();
     match path
         .trim_matches('/')
         .split('/')
         .collect::<Vec<_>>()
         .as_slice()
     {
-        ["version"] => Some(version()),
+        ["version"] => Some(version(settings.minor_version)),
         ["healthz" | "livez" | "readyz"] => Some("ok".into()),
         ["api"] => Some(json!({
             "kind": "APIVersions", "versions": ["v1"],
@@ -31,10 +30,9 @@ pub(crate) fn answer(path: &str, unknown_kinds: &[&str]) -> Option<Value> {
     }
 }
 
-fn version() -> Value {
-    let (major, minor) = VERSION;
+fn version(minor: u32) -> Value {
     json!({
-        "major": major, "minor": minor, "gitVersion": format!("v{major}.{minor}.0-evictd-testkit"),
+        "major": "1", "minor": minor.to_string(), "gitVersion": format!("v1.{minor}.0-evictd-testkit"),
         "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none",
         "compiler": "rustc", "platform": "linux/amd64",
     })

@@ -169,7 +169,7 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
             Err(status) => Err(status),
         },
         (Ok(()), None) => {
-            let found = discovery::answer(request.uri().path(), &unknown_kinds);
+            let found = discovery::answer(request.uri().path(), &cluster.settings());
             found
                 .map(|found| (200, found))
                 .ok_or_else(Status::no_such_path)

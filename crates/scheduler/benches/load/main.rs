@@ -13,6 +13,7 @@ mod borrowed;
 mod recipe;
 
 use borrowed::Value;
+use evictd_pod::compatibility::Compatibility;
 use evictd_scheduler::dump::{self, Nominations, Source};
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -59,7 +60,13 @@ fn main() {
 
 fn load(text: impl Read, nodes: usize) {
     let name = "bench".to_owned();
-    let loaded = dump::load([Source { name, text }], None, Nominations::All).unwrap();
+    let loaded = dump::load(
+        [Source { name, text }],
+        None,
+        Nominations::All,
+        Compatibility::default(),
+    )
+    .unwrap();
     let cluster = &loaded.cluster;
     let pods: usize = cluster.nodes().iter().map(|node| node.pods.len()).sum();
     assert_eq!((cluster.nodes().len(), pods), (nodes, nodes * 30));

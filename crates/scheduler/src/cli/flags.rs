@@ -1,6 +1,6 @@
 //! The flags of `run`. All flags of kube-scheduler are accepted, so that its static pod can be kept; some have no effect.
 
-use super::gates::{self, gate};
+use super::gates::Emulation;
 use super::ignored_flags::IgnoredFlags;
 use super::values::{boolean, duration};
 use crate::configuration;
@@ -52,9 +52,8 @@ pub(super) struct Flags {
     /// The kind of the lock: only leases.
     #[arg(long, value_name = "KIND", value_parser = ["leases"])]
     leader_elect_resource_lock: Option<String>,
-    /// Features to turn on or off: A=true,B=false.
-    #[arg(long, value_name = "GATES", value_delimiter = ',', value_parser = gate)]
-    feature_gates: Vec<(String, bool)>,
+    #[command(flatten)]
+    pub(super) emulation: Emulation,
     #[command(flatten)]
     pub(super) logging: Logging,
     /// The address of the secure port.
@@ -228,7 +227,8 @@ impl Flags {
         let beside = beside.into_iter().filter(|(_, given)| file && *given);
         let beside = beside.map(|(flag, _)| format!("{flag} is ignored beside --config"));
         let more = self.ignored.warning();
-        gates::warnings(&self.feature_gates)
+        self.emulation
+            .warnings()
             .chain(beside)
             .chain(more)
             .collect()

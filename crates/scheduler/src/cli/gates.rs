@@ -1,143 +1,130 @@
-//! Feature gates of Kubernetes.
+//! `--emulated-version` and `--feature-gates`, as kube-scheduler has them.
 
 use super::values::boolean;
+use anyhow::anyhow;
+use clap::Args;
+use evictd_command::Failure;
+use evictd_pod::compatibility::{Compatibility, Gate, Release};
 
-/// Feature gates of Kubernetes 1.36 and 1.37 that concern its scheduler, and whether they are on here.
-pub(super) static GATES: [(&str, bool); 44] = [
-    ("AllAlpha", false),
-    ("AllBeta", false),
-    ("CSIStorageCapacity", true),
-    ("ComponentFlagz", false),
-    ("ComponentStatusz", false),
-    ("CoordinatedLeaderElection", false),
-    ("DRAAdminAccess", true),
-    ("DRAConsumableCapacity", false),
-    ("DRADeviceBindingConditions", false),
-    ("DRADeviceTaintRules", false),
-    ("DRADeviceTaints", true),
-    ("DRAExtendedResource", false),
-    ("DRAListTypeAttributes", false),
-    ("DRANodeAllocatableResources", false),
-    ("DRAPartitionableDevices", false),
-    ("DRAPrioritizedList", true),
-    ("DRAResourceClaimDeviceStatus", false),
-    ("DRASchedulerFilterTimeout", false),
-    ("DRAWorkloadResourceClaims", false),
-    ("DynamicResourceAllocation", true),
-    ("GangScheduling", true),
-    ("GenericWorkload", true),
-    ("InPlacePodLevelResourcesVerticalScaling", false),
-    ("InPlacePodVerticalScaling", true),
-    ("MatchLabelKeysInPodAffinity", true),
-    ("MatchLabelKeysInPodTopologySpread", true),
-    ("MutableCSINodeAllocatableCount", true),
-    ("NodeDeclaredFeatures", true),
-    ("NodeInclusionPolicyInPodTopologySpread", true),
-    ("NominatedNodeNameForExpectation", false),
-    ("OpportunisticBatching", true),
-    ("PodLevelResources", true),
-    ("PodSchedulingReadiness", true),
-    ("SchedulerAsyncAPICalls", true),
-    ("SchedulerAsyncPreemption", true),
-    ("SchedulerPopFromBackoffQ", true),
-    ("SchedulerQueueingHints", true),
-    ("SidecarContainers", true),
-    ("StorageCapacityScoring", false),
-    ("TaintTolerationComparisonOperators", false),
-    ("TopologyAwareWorkloadScheduling", true),
-    ("VolumeAttributesClass", true),
-    ("VolumeLimitScaling", false),
-    ("WorkloadAwarePreemption", true),
-];
+/// The release of Kubernetes to behave as, and its feature gates.
+#[derive(Debug, Default, Clone, Args)]
+pub(crate) struct Emulation {
+    /// The release of Kubernetes whose scheduler decides, as 1.37 or kube=1.37. Default: for `run` that of the API server, for
+    /// files 1.36.
+    #[arg(long, value_name = "VERSION", value_delimiter = ',', value_parser = version)]
+    emulated_version: Vec<(u32, u32)>,
+    /// Features to turn on or off: A=true,B=false.
+    #[arg(long, value_name = "GATES", value_delimiter = ',', value_parser = gate)]
+    feature_gates: Vec<(String, bool)>,
+}
 
-/// The other gates of Kubernetes 1.36. Often all components of a cluster get the same list of gates. kube-scheduler ignores these,
-/// too.
-const OTHERS: &str = "
-    APIResponseCompression APIServerIdentity APIServerTracing APIServingWithRoutine AggregatedDiscoveryRemoveBetaType
-    AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests AllowOverwriteTerminationGracePeriodSeconds
-    AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AllowUnsafeMalformedObjectDeletion
-    AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AtomicFIFO AuthorizeNodeWithSelectors
-    AuthorizePodWebsocketUpgradeCreatePermission AuthorizeWithSelectors BtreeWatchCache CBORServingAndStorage
-    CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CPUManagerPolicyOptions CRDObservedGenerationTracking
-    CRDValidationRatcheting CRIListStreaming CSIServiceAccountTokenSecrets CSIVolumeHealth
-    ChangeContainerStatusOnKubeletRestart ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation
-    ClientsAllowCBOR ClientsAllowTLSCacheGC ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation
-    CloudControllerManagerWebhook ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
-    ConsistentListFromCache ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContainerStopSignals
-    ContextualLogging ControllerManagerReleaseLeaderElectionLockOnExit CrossNamespaceVolumeDataSource
-    CustomCPUCFSQuotaPeriod CustomResourceFieldSelectors DRAResourceClaimGranularStatusAuthorization
-    DRAResourcePoolStatus DeclarativeValidation DeclarativeValidationBeta DeclarativeValidationTakeover
-    DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency DisableAllocatorDualWrite
-    DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion EnvFiles EventedPLEG ExecProbeTimeout
-    ExtendWebSocketsToKubelet ExternalServiceAccountTokenSigner GitRepoVolumeDriver GracefulNodeShutdown
-    GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance HPAScaleToZero HostnameOverride ImageMaximumGCAge
-    ImageVolume ImageVolumeWithDigest InOrderInformers InOrderInformersBatchProcess
-    InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
-    InPlacePodVerticalScalingInitContainers InformerResourceVersion JobBackoffLimitPerIndex JobManagedBy
-    JobPodReplacementPolicy JobSuccessPolicy KMSv1 KubeletCgroupDriverFromCRI KubeletCrashLoopBackOffMax
-    KubeletEnsureSecretPulledImages KubeletFineGrainedAuthz KubeletInUserNamespace KubeletPSI
-    KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletPodResourcesListUseActivePods
-    KubeletRegistrationGetOnExistsOnly KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
-    KubeletTracing ListFromCacheSnapshot LocalStorageCapacityIsolationFSQuotaMonitoring LogarithmicScaleDown
-    LoggingAlphaOptions LoggingBetaOptions LoggingStableOptions ManifestBasedAdmissionControlConfig
-    MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MemoryQoS MultiCIDRServiceAllocator
-    MutablePVNodeAffinity MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs
-    MutatingAdmissionPolicy NFTablesProxyMode NativeHistograms NodeLogQuery NodeSwap OpenAPIEnums
-    OrderedNamespaceDeletion PLEGOnDemandRelist PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI
-    PodCertificateRequest PodDeletionCost PodLevelResourceManagers PodLifecycleSleepAction
-    PodLifecycleSleepActionAllowZero PodLogsQuerySplitStreams PodObservedGenerationTracking
-    PodReadyToStartContainersCondition PodTopologyLabelsAdmission PodsAPI PortForwardWebsockets
-    PreferSameTrafficDistribution PreventStaticPodAPIReferences ProcMountType QOSReserved
-    RecoverVolumeExpansionFailure RecursiveReadOnlyMounts ReduceDefaultCrashLoopBackOffDecay
-    RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation RelaxedServiceNameValidation
-    ReloadKubeletServerCertificateFile RemoteRequestHeaderUID ResilientWatchCacheInitialization ResourceHealthStatus
-    ResourceHealthStatusMessage RestartAllContainersOnContainerExits RetryGenerateName RotateKubeletServerCertificate
-    RuntimeClassInImageCriApi SELinuxChangePolicy SELinuxMount SELinuxMountReadWriteOncePod SeparateCacheWatchRPC
-    SeparateTaintEvictionController ServiceAccountNodeAudienceRestriction ServiceAccountTokenJTI
-    ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
-    ServiceCIDRStatusFieldWiping ShardedListAndWatch SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet
-    StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
-    StatefulSetSemanticRevisionComparison StorageNamespaceIndex StorageVersionAPI StorageVersionHash
-    StorageVersionMigrator StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf
-    StrictIPCIDRValidation StructuredAuthenticationConfiguration StructuredAuthenticationConfigurationEgressSelector
-    StructuredAuthenticationConfigurationJWKSMetrics SupplementalGroupsPolicy TokenRequestServiceAccountUIDValidation
-    TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions TopologyManagerPolicyOptions
-    TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
-    UnlockWhileProcessingFIFO UserNamespacesHostNetworkSupport UserNamespacesSupport
-    WatchCacheInitializationPostStartHook WatchList WatchListClient WinDSR WinOverlay WindowsCPUAndMemoryAffinity
-    WindowsGracefulNodeShutdown WindowsHostNetwork WorkloadWithJob
-";
+/// The oldest release that kube-scheduler 1.36 can emulate. Before 1.36, behaviour is that of 1.36.
+const OLDEST: (u32, u32) = (1, 33);
+
+/// Parses `1.37`, or `kube=1.37` with the name of the component.
+fn version(text: &str) -> Result<(u32, u32), String> {
+    let text = text.trim();
+    let version = match text.split_once('=') {
+        Some(("kube", version)) => version,
+        Some((component, _)) => {
+            return Err(format!("{component}: the only component here is kube"));
+        }
+        None => text,
+    };
+    let parts = version.strip_prefix('v').unwrap_or(version).split('.');
+    let parts: Option<Vec<u32>> = parts.map(|part| part.parse().ok()).collect();
+    match parts.as_deref() {
+        Some([major, minor]) if ((1, 37) >= (*major, *minor)) && (OLDEST <= (*major, *minor)) => {
+            Ok((*major, *minor))
+        }
+        Some([_, _]) => Err(format!(
+            "Kubernetes {version} cannot be emulated, only {}",
+            known()
+        )),
+        _ => Err("the form is MAJOR.MINOR, as 1.37".to_owned()),
+    }
+}
+
+fn known() -> String {
+    Release::ALL.map(Release::as_str).join(" and ")
+}
 
 /// Parses `Name=true`, or `kube:Name=true` with the name of a component.
-pub(super) fn gate(text: &str) -> Result<(String, bool), String> {
+fn gate(text: &str) -> Result<(String, bool), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or("Name=true or Name=false is needed")?;
     let name = name.trim();
     let name = name.strip_prefix("kube:").unwrap_or(name);
     let value = boolean(value.trim())?;
-    let known = || {
-        let others = OTHERS.split_whitespace();
-        GATES.iter().map(|(known, _)| *known).chain(others)
-    };
-    if known().any(|known| known == name) {
+    if Compatibility::known_gates().any(|known| known == name) {
         return Ok((name.to_owned(), value));
     }
-    let known = known();
-    let nearest = evictd_spelling::nearest(name, known);
+    let nearest = evictd_spelling::nearest(name, Compatibility::known_gates());
     Err(format!(
         "there is no such gate; the nearest is {}",
         nearest.unwrap_or_default()
     ))
 }
 
-/// A warning for each gate that cannot be set this way. The last setting of a gate counts.
-pub(super) fn warnings(set: &[(String, bool)]) -> impl Iterator<Item = String> {
-    GATES.iter().filter_map(|(name, here)| {
-        let (_, value) = set.iter().rev().find(|(gate, _)| gate == name)?;
-        let is = if *here { "on" } else { "off" };
-        (value != here).then(|| {
-            format!("--feature-gates {name}={value} changes nothing: it is always {is} here")
+impl Emulation {
+    /// The release that was asked for, or the nearest one.
+    pub(crate) fn release(&self) -> Option<Release> {
+        let (major, minor) = self.emulated_version.last()?;
+        Some(Release::of_version(*major, *minor))
+    }
+
+    /// The compatibility with a release and these gates. The error has a line for each gate that cannot be set.
+    pub(crate) fn with(&self, release: Release) -> Result<Compatibility, String> {
+        let set = self.feature_gates.iter();
+        let set = set.map(|(name, value)| (name.as_str(), *value));
+        Compatibility::with_gates(release, set).map_err(|errors| {
+            let lines = errors
+                .iter()
+                .map(|error| format!("--feature-gates: {error}"));
+            lines.collect::<Vec<_>>().join("\n")
         })
-    })
+    }
+
+    /// The compatibility for files.
+    ///
+    /// # Errors
+    /// A release that is not known, or gates that it does not have.
+    pub(super) fn of_files(&self) -> Result<Compatibility, Failure> {
+        if let Some(older) = self.older() {
+            let known = known();
+            let error = anyhow!("--emulated-version {older}: cannot be emulated, only {known}");
+            return Err(Failure::Input(error));
+        }
+        let compatibility = self.with(self.release().unwrap_or_default());
+        compatibility.map_err(|error| Failure::Input(anyhow!(error)))
+    }
+
+    /// A release before those that are known.
+    fn older(&self) -> Option<String> {
+        let (major, minor) = self.emulated_version.last()?;
+        (*minor < 36).then(|| format!("{major}.{minor}"))
+    }
+
+    /// A warning for each gate that cannot be set this way, the last setting of each, and one for an older release.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        let older = self.older().map(|older| {
+            format!(
+                "--emulated-version {older}: behaves as 1.36, the oldest release that is known here"
+            )
+        });
+        let fixed = Gate::ALL.iter().filter_map(|gate| {
+            let (name, here) = (gate.as_str(), gate.fixed()?);
+            let (_, value) = self
+                .feature_gates
+                .iter()
+                .rev()
+                .find(|(set, _)| set == name)?;
+            let is = if here { "on" } else { "off" };
+            (*value != here).then(|| {
+                format!("--feature-gates {name}={value} changes nothing: it is always {is} here")
+            })
+        });
+        older.into_iter().chain(fixed)
+    }
 }

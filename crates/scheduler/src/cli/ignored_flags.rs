@@ -15,7 +15,7 @@ enum Takes {
 
 use Takes::{Bool, Duration, Number, Text};
 
-const FLAGS: [(&str, Takes); 36] = [
+const FLAGS: [(&str, Takes); 35] = [
     ("allow-metric-labels", Text),
     ("allow-metric-labels-manifest", Text),
     ("authentication-token-webhook-cache-ttl", Duration),
@@ -26,7 +26,6 @@ const FLAGS: [(&str, Takes); 36] = [
     ("contention-profiling", Bool),
     ("disable-http2-serving", Bool),
     ("disabled-metrics", Text),
-    ("emulated-version", Text),
     ("emulation-forward-compatible", Bool),
     ("http2-max-streams-per-connection", Number),
     ("kube-api-content-type", Text),

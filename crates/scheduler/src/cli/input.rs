@@ -1,7 +1,8 @@
 //! The cluster and the pod of `plan` and `explain`.
 
+use super::gates::Emulation;
 use crate::dump::{self, DumpError, Loaded, Nominations, PodKey, Source};
-use crate::live::{Lists, Live, Omissions};
+use crate::live::{Lists, Live};
 use crate::preemptor::PodSource;
 use crate::progress::Progress;
 use anyhow::anyhow;
@@ -9,6 +10,7 @@ use clap::Args;
 use evictd_cluster_client::{ApiError, Credentials};
 use evictd_command::Failure;
 use evictd_document::{Document, DocumentError, ObjectsError, SMALL};
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire;
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,6 +28,8 @@ pub(super) struct Input {
     /// The pod to schedule: a manifest, or namespace/name of a pod in the cluster.
     #[arg(long, value_name = "FILE")]
     pod: PathBuf,
+    #[command(flatten)]
+    emulation: Emulation,
 }
 
 impl Input {
@@ -62,10 +66,20 @@ impl Input {
         let Some(context) = &self.context else {
             let sources = self.cluster.iter().map(|path| open(path));
             let sources: Vec<_> = sources.collect::<Result<_, _>>().map_err(Failure::input)?;
-            return Ok(dump::load(sources, Some(preemptor), in_files));
+            let compatibility = self.emulation.of_files()?;
+            return Ok(dump::load(
+                sources,
+                Some(preemptor),
+                in_files,
+                compatibility,
+            ));
         };
-        let (source, omissions) = live(context, scores)?;
-        let loaded = dump::load([source], Some(preemptor), Nominations::All);
+        let (lists, release) = live(context, scores, &self.emulation)?;
+        let compatibility = self.emulation.with(release);
+        let compatibility = compatibility.map_err(|error| Failure::Input(anyhow!(error)))?;
+        let omissions = lists.omissions();
+        let source = source(&format!("context {context}"), Live::new(lists), None);
+        let loaded = dump::load([source], Some(preemptor), Nominations::All, compatibility);
         let mut loaded = match loaded {
             Ok(loaded) => loaded,
             Err(error) => return Ok(Err(error)),
@@ -104,15 +118,18 @@ fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
 
 pub(super) type Text = Source<Progress<Box<dyn Read>>>;
 
-fn live(context: &str, scores: bool) -> Result<(Text, Omissions), Failure> {
+/// The lists of a live cluster, and the release that its scheduler has.
+fn live(context: &str, scores: bool, emulation: &Emulation) -> Result<(Lists, Release), Failure> {
     let credentials = Credentials {
         kubeconfig: None,
         context: context.to_owned(),
     };
     let lists = Lists::new(&credentials, None, scores)?;
-    let omissions = lists.omissions();
-    let text = source(&format!("context {context}"), Live::new(lists), None);
-    Ok((text, omissions))
+    let release = match emulation.release() {
+        Some(release) => release,
+        None => lists.release().unwrap_or_default(),
+    };
+    Ok((lists, release))
 }
 
 /// The exit code of an error: a mistake in a dump is bad input, an error of a live cluster is a failure.

@@ -25,6 +25,8 @@ resourceslices,deviceclasses,runtimeclasses,limitranges -A -o json > cluster.jso
 }
 use kubectl_get;
 
+pub(crate) use gates::Emulation;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
 use evictd_scheduling::CustomPlugin;

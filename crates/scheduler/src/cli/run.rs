@@ -10,6 +10,7 @@ use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
 use evictd_scheduling::CustomPlugin;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const EXAMPLE: &str = "Example:
   evictd-scheduler run --config /etc/kubernetes/scheduler-config.yaml
@@ -33,6 +34,10 @@ impl Arguments {
         if let Some(path) = &self.flags.write_config_to {
             return configuration::write(path, &config);
         }
+        if let Some(release) = self.flags.emulation.release() {
+            let compatible = self.flags.emulation.with(release);
+            compatible.map_err(|error| Failure::Input(anyhow::anyhow!(error)))?;
+        }
         self.flags.logging.start();
         for warning in &config.warnings {
             tracing::warn!("{warning}");
@@ -46,7 +51,8 @@ impl Arguments {
         let batch = self.batch.settings();
         let about = About {
             flags: super::flagz::flags(),
-            gates: &super::gates::GATES,
+            emulation: self.flags.emulation.clone(),
+            release: Arc::default(),
         };
         let credentials = Credentials {
             kubeconfig: of_config.or(self.flags.kubeconfig),
@@ -68,6 +74,7 @@ impl Arguments {
             .map_err(|error| match error {
                 RunError::Access(_)
                 | RunError::Plugin(_)
+                | RunError::Gates(_)
                 | RunError::Batch(_)
                 | RunError::Port(_)
                 | RunError::Probes(_) => Failure::input(error),

@@ -1,5 +1,6 @@
 //! `evictd-scheduler simulate`: schedules a sequence of pods onto a dump, or runs a timeline of events through the queue.
 
+use super::gates::Emulation;
 use super::input;
 use crate::attempt::not_asked;
 use crate::configuration;
@@ -11,6 +12,7 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use evictd_command::{Failure, Output, Progress, warn};
 use evictd_document::{Assumptions, Document, LARGE};
+use evictd_pod::compatibility::Compatibility;
 use evictd_scheduling::Framework;
 use evictd_scheduling::config::InvalidField;
 use evictd_scheduling::simulation::{self, Sequence, SequenceFile, SequenceOutcome, Timeline};
@@ -85,6 +87,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "cluster")]
     compare: Option<PathBuf>,
     #[command(flatten)]
+    emulation: Emulation,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -115,7 +119,11 @@ impl Arguments {
             return self.timeline(&document);
         }
         let file: SequenceFile = document.parse().map_err(Failure::input)?;
-        let outcome = file.read().and_then(|sequence| placed(&sequence));
+        let compatibility = self.emulation.of_files()?;
+        let outcome = file.read().and_then(|mut sequence| {
+            sequence.compatibility = compatibility;
+            placed(&sequence)
+        });
         let outcome = outcome.map_err(|mistakes| {
             let fields = mistakes
                 .into_iter()
@@ -127,7 +135,9 @@ impl Arguments {
     }
 
     fn timeline(&self, document: &Document) -> Result<(), Failure> {
-        let read: Timeline = document.parse().map_err(Failure::input)?;
+        let compatibility = self.emulation.of_files()?;
+        let mut read: Timeline = document.parse().map_err(Failure::input)?;
+        read.compatibility = compatibility;
         let steps: Vec<_> = read.steps.iter().map(timeline::Row::of).collect();
         let outcome = simulation::run(read).map_err(|mistakes| {
             let name = document.name();
@@ -149,6 +159,7 @@ impl Arguments {
 
     /// Schedules the pods onto the dump, with one configuration or with two.
     fn what_if(&self) -> Result<(), Failure> {
+        let compatibility = self.emulation.of_files()?;
         let open = |paths: &[PathBuf]| -> Result<Vec<_>, Failure> {
             let sources = paths.iter().map(|path| input::open(path));
             sources.collect::<Result<_, _>>().map_err(Failure::input)
@@ -162,11 +173,11 @@ impl Arguments {
             warn("evictd-scheduler", &line);
         }
         if let Some(constraints) = self.rebalance {
-            return self.moves(what_if, constraints);
+            return self.moves(what_if, constraints, compatibility);
         }
         let run = |path: &Option<PathBuf>| -> Result<WhatIfOutcome, Failure> {
             let wire = path.as_deref().map(configuration::read_wire).transpose()?;
-            let outcome = placed(&what_if.sequence(wire));
+            let outcome = placed(&what_if.sequence(wire, compatibility));
             let outcome = outcome.map_err(|mistakes| refused(&mistakes))?;
             print_warnings(&outcome);
             Ok(what_if.outcome(outcome))
@@ -181,14 +192,19 @@ impl Arguments {
     }
 
     /// The moves that repair the spread of running pods.
-    fn moves(&self, what_if: WhatIf, constraints: Constraints) -> Result<(), Failure> {
+    fn moves(
+        &self,
+        what_if: WhatIf,
+        constraints: Constraints,
+        compatibility: Compatibility,
+    ) -> Result<(), Failure> {
         let read = |path| configuration::read(path, &[]);
         let config = self.config.as_deref().map(read).transpose();
         let config = config?.unwrap_or_default();
         for extender in &config.extenders {
             warn("evictd-scheduler", &not_asked(&extender.url_prefix));
         }
-        let (mut built, running) = what_if.running();
+        let (mut built, running) = what_if.running(compatibility);
         for object in &built.left_out {
             warn("evictd-scheduler", &format!("left out: {object}"));
         }

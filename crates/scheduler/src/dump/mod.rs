@@ -3,6 +3,7 @@
 use evictd_document::{InvalidField, Loaded as LoadedObjects, Loader, ObjectsError, Receiver};
 use evictd_manifests::Object;
 use evictd_placement::{Cluster, InvalidObject, SpreadSource};
+use evictd_pod::compatibility::Compatibility;
 use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::PodGroups;
@@ -96,8 +97,9 @@ pub fn load<R: Read>(
     sources: impl IntoIterator<Item = Source<R>>,
     preemptor: Option<&PodKey>,
     nominations: Nominations,
+    compatibility: Compatibility,
 ) -> Result<Loaded, DumpError> {
-    let mut builder = Builder::new(preemptor, nominations);
+    let mut builder = Builder::new(preemptor, nominations, compatibility);
     let mut names = Vec::new();
     let mut loader = Loader::of_cluster(&mut builder, false);
     for source in sources {
@@ -117,8 +119,11 @@ pub(crate) struct Built {
 }
 
 /// Builds a cluster from objects.
-pub(crate) fn built(objects: impl IntoIterator<Item = Object>) -> Built {
-    let mut builder = Builder::new(None, Nominations::All);
+pub(crate) fn built(
+    objects: impl IntoIterator<Item = Object>,
+    compatibility: Compatibility,
+) -> Built {
+    let mut builder = Builder::new(None, Nominations::All, compatibility);
     let mut left_out = Vec::new();
     // The cluster keeps a pod on the node that it has when it is added.
     let (nodes, others): (Vec<_>, Vec<_>) = objects
@@ -152,12 +157,16 @@ struct Builder<'p> {
 }
 
 impl<'p> Builder<'p> {
-    fn new(preemptor: Option<&'p PodKey>, nominations: Nominations) -> Self {
+    fn new(
+        preemptor: Option<&'p PodKey>,
+        nominations: Nominations,
+        compatibility: Compatibility,
+    ) -> Self {
         Self {
             preemptor,
             nominations,
             found: None,
-            cluster: Cluster::new(),
+            cluster: Cluster::of(compatibility),
             budgets: Vec::new(),
             groups: PodGroups::default(),
             not_nominated: Vec::new(),

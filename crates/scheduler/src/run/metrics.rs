@@ -334,7 +334,7 @@ impl Metrics {
             authentication_duration: make.histograms(opts("authentication_duration_seconds", Alpha, "Duration of authenticating a client"), ["result"], MILLISECONDS),
             authorization_attempts: make.counters(opts("authorization_attempts", Alpha, "Attempts to authorize a request, by result"), ["result"]),
             authorization_duration: make.histograms(opts("authorization_duration_seconds", Alpha, "Duration of authorizing a request"), ["result"], MILLISECONDS),
-            feature_enabled: make.gauges(opts("kubernetes_feature_enabled", Beta, "Whether a feature gate is on; the stage is not known here"), ["name", "stage"]),
+            feature_enabled: make.gauges(opts("kubernetes_feature_enabled", Beta, "Whether a feature gate is on"), ["name", "stage"]),
             sessions: runs_batch.then(|| BatchMetrics::new(&mut make)),
         };
         let build = make.gauges(opts("kubernetes_build_info", Alpha, "The version of this program"), BUILD);

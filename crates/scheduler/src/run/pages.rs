@@ -3,23 +3,27 @@
 use super::resources::ResourceMetrics;
 use super::serve::{DEPRECATED, Form, Page, negotiate, status};
 use super::view::View;
+use crate::cli::Emulation;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use evictd_pod::compatibility::Release;
 use evictd_scheduling::config::Configuration;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::future::ready;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What `/configz`, `/flagz` and `/statusz` show of this process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct About {
     /// The values of all flags by name.
     pub(crate) flags: BTreeMap<String, String>,
-    /// The gates of Kubernetes, and whether they are on.
-    pub(crate) gates: &'static [(&'static str, bool)],
+    /// The release and the gates that were asked for.
+    pub(crate) emulation: Emulation,
+    /// The release that is emulated, once it is known.
+    pub(crate) release: Arc<OnceLock<Release>>,
 }
 
 const JSON: &str = "application/json";
@@ -47,9 +51,15 @@ pub(super) fn pages(
     let of_config: Page = Arc::new(move |_| Box::pin(ready(text(JSON, config.clone()))));
     let flags = Flagz(about.flags.clone());
     let of_flags: Page = Arc::new(move |request| Box::pin(ready(flags.page(&request.accept))));
+    let release = Arc::clone(&about.release);
     let of_status: Page = Arc::new(move |request| {
-        let now = Timestamp::now();
-        Box::pin(ready(Statusz { started, now }.page(&request.accept)))
+        let (now, release) = (Timestamp::now(), release.get().copied());
+        let status = Statusz {
+            started,
+            now,
+            release,
+        };
+        Box::pin(ready(status.page(&request.accept)))
     });
     let of_resources: Page = Arc::new(move |_| {
         let resources = resources.clone();
@@ -134,10 +144,10 @@ impl ZPage for Flagz {
 struct Statusz {
     started: Timestamp,
     now: Timestamp,
+    /// The emulated release; `None` until the API server has said its version.
+    release: Option<Release>,
 }
 
-/// The Kubernetes whose scheduler this program behaves as.
-const EMULATED: &str = "1.36";
 const PATHS: [&str; 10] = [
     "/configz",
     "/flagz",
@@ -152,6 +162,10 @@ const PATHS: [&str; 10] = [
 ];
 
 impl Statusz {
+    fn emulated(&self) -> &'static str {
+        self.release.map_or("", Release::as_str)
+    }
+
     fn up_seconds(&self) -> i64 {
         self.now.duration_since(self.started).as_secs().max(0)
     }
@@ -165,9 +179,10 @@ impl ZPage for Statusz {
         let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
         format!(
             "\nevictd-scheduler statusz\n{WARNING}\n\nStarted: {}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\n\
-             Binary version: {}\nEmulation version: {EMULATED}\nPaths: {}\n",
+             Binary version: {}\nEmulation version: {}\nPaths: {}\n",
             self.started.strftime("%a %b %e %H:%M:%S UTC %Y"),
             env!("CARGO_PKG_VERSION"),
+            self.emulated(),
             PATHS.join(" "),
         )
     }
@@ -178,7 +193,7 @@ impl ZPage for Statusz {
             "uptimeSeconds": self.up_seconds(),
             // The field is required. This program is not written in Go.
             "goVersion": "",
-            "binaryVersion": env!("CARGO_PKG_VERSION"), "emulationVersion": EMULATED,
+            "binaryVersion": env!("CARGO_PKG_VERSION"), "emulationVersion": self.emulated(),
             "paths": PATHS,
         })
     }
@@ -289,6 +304,7 @@ mod tests {
     async fn flags_and_status_are_objects_for_clients_that_ask_for_them() {
         let about = About {
             flags: [("secure-port".to_owned(), "10259".to_owned())].into(),
+            release: Arc::new(OnceLock::from(Release::V1_37)),
             ..About::default()
         };
         let started = Timestamp::now();
@@ -311,7 +327,7 @@ mod tests {
         let (_, text) = get(&pages, "/statusz", &accept("Statusz", "v1alpha1")).await;
         let status: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(status["apiVersion"], "config.k8s.io/v1alpha1");
-        assert_eq!(status["emulationVersion"], "1.36");
+        assert_eq!(status["emulationVersion"], "1.37");
         let start: Timestamp = status["startTime"].as_str().unwrap().parse().unwrap();
         assert_eq!(start.as_second(), started.as_second());
         let old = pages["/statusz"](PageRequest {

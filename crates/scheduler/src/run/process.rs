@@ -14,7 +14,7 @@ use super::serve::{Answers, Check, Health, LIMITS, OpenPort, Page, Port, PortErr
 use super::view::View;
 use super::watches::{self, Reflectors};
 use super::writer::{Limits, Writer};
-use super::{default_queues, groups, leases};
+use super::{default_queues, groups, leases, release};
 use evictd_cluster_client::events::Group;
 use evictd_cluster_client::{Actions, ApiError, Budget, Credentials, Watches, news, pod_at_work};
 use evictd_daemon::cluster::Cluster;
@@ -23,6 +23,7 @@ use evictd_daemon::metrics::Exposition;
 use evictd_daemon::rate::{LimitedCalls, RateFlags};
 use evictd_daemon::server::{BindError, ListenAddress};
 use evictd_daemon::tasks::Daemon;
+use evictd_pod::compatibility::{Compatibility, Gate, Release};
 use evictd_scheduling::CustomPlugin;
 use evictd_scheduling::config::{Configuration, Point};
 use jiff::Timestamp;
@@ -47,6 +48,9 @@ pub(crate) enum RunError {
     /// A plugin refuses its arguments.
     #[error("--config: {0}")]
     Plugin(String),
+    /// The release of the API server does not have a gate that is set, a line for each.
+    #[error("{0}")]
+    Gates(String),
     #[error(transparent)]
     Batch(#[from] BatchError),
     #[error(
@@ -85,7 +89,7 @@ pub(crate) async fn run(
     let (mut batch, conf_file) = batch.transpose()?.unzip();
     let (metrics, exposition) = Metrics::new(batch.is_some());
     let recorder = Arc::new(MetricsRecorder::new(metrics.clone()));
-    let scheduler = scheduler(config, plugins, &recorder).map_err(RunError::Plugin)?;
+    let mut scheduler = scheduler(config, plugins, &recorder).map_err(RunError::Plugin)?;
     let (daemon, started) = (Daemon::start()?, Timestamp::now());
     let cluster = Cluster::find("schedules", credentials).await?;
     if batch.is_some() {
@@ -122,15 +126,17 @@ pub(crate) async fn run(
         .with_process()
         .with_requests(&cluster.access);
     let (view, health) = (View::default(), Health::of(&watches));
-    for (name, is_on) in about.gates {
-        metrics.feature_enabled.set([name, ""], i64::from(*is_on));
-    }
     let answers = PortAnswers {
         exposition,
         metrics: metrics.clone(),
         pages: pages(&view, config, about, (started, resources)),
     };
     serve(&daemon, &cluster, ports, &health, answers).await?;
+    let release = tokio::select! {
+        () = daemon.stop_requested() => return Ok(()),
+        release = release::wanted(&about.emulation, &cluster.actions) => release,
+    };
+    scheduler.set_compatibility(emulate(release, about, &metrics)?);
     let election = &config.leader_election;
     let pods = take_part(&cluster, &metrics, leases::of_pods(election), leads);
     let sessions = batch.as_mut().map(|batch| {
@@ -175,6 +181,22 @@ pub(crate) async fn run(
     // The remaining tasks are servers and watches, which have nothing to finish.
     daemon.end(Duration::from_secs(1)).await;
     Ok(())
+}
+
+/// The compatibility with a release, which pages and metrics show from now on.
+fn emulate(release: Release, about: &About, metrics: &Metrics) -> Result<Compatibility, RunError> {
+    let compatibility = about.emulation.with(release).map_err(RunError::Gates)?;
+    // It is set once.
+    let _ = about.release.set(release);
+    for gate in Gate::ALL {
+        let Some(state) = gate.state(release) else {
+            continue;
+        };
+        let labels = [gate.as_str(), state.stage.as_str()];
+        let is_on = i64::from(compatibility.is_on(*gate));
+        metrics.feature_enabled.set(labels, is_on);
+    }
+    Ok(compatibility)
 }
 
 /// Fails if Volcano's scheduler runs in the cluster. It takes no lease by default, so that only its pods show that.

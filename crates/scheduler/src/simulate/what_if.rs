@@ -5,6 +5,7 @@ use crate::dump::{self, Built};
 use evictd_document::{Assumptions, Loader, ObjectsError, Source};
 use evictd_manifests::Object;
 use evictd_placement::{Cluster, Pod};
+use evictd_pod::compatibility::Compatibility;
 use evictd_pod::wire;
 use evictd_preemption::{Budget, Compat, breaking, budgets_of};
 use evictd_scheduling::config::KubeSchedulerConfiguration;
@@ -159,7 +160,7 @@ impl WhatIf {
     }
 
     /// The cluster, and its running pods with the reasons why they cannot move.
-    pub(crate) fn running(self) -> (Built, Vec<RunningPod>) {
+    pub(crate) fn running(self, compatibility: Compatibility) -> (Built, Vec<RunningPod>) {
         let pods = self.objects.iter().filter_map(|object| match object {
             Object::Pod(manifest) => Some(&manifest.pod),
             _ => None,
@@ -170,7 +171,7 @@ impl WhatIf {
             !pod.spec.node_name.is_empty() && !has_ended && !is_deleted
         };
         let pods: Vec<wire::Pod> = pods.filter(runs).cloned().collect();
-        let built = dump::built(self.objects);
+        let built = dump::built(self.objects, compatibility);
         let mut refused = BTreeMap::new();
         for pod in built.cluster.nodes().iter().flat_map(|node| &node.pods) {
             // One pod is evicted at a time, so that each is asked about alone.
@@ -207,7 +208,11 @@ impl WhatIf {
     }
 
     /// The simulation with this configuration.
-    pub(crate) fn sequence(&self, config: Option<KubeSchedulerConfiguration>) -> Sequence {
+    pub(crate) fn sequence(
+        &self,
+        config: Option<KubeSchedulerConfiguration>,
+        compatibility: Compatibility,
+    ) -> Sequence {
         Sequence {
             now: Timestamp::UNIX_EPOCH,
             config,
@@ -216,6 +221,7 @@ impl WhatIf {
             driver: Vec::new(),
             retries: None,
             counted: self.counted.clone(),
+            compatibility,
         }
     }
 }
@@ -317,7 +323,7 @@ fn blocked(objects: &[Object], without: &[String]) -> BTreeMap<String, String> {
     // An invalid object is reported where it is scheduled.
     let Built {
         cluster, budgets, ..
-    } = dump::built(of_drain.cloned());
+    } = dump::built(of_drain.cloned(), Compatibility::default());
     let pods = || {
         let pods = cluster.nodes().iter().flat_map(|node| &node.pods);
         pods.filter(|pod| !pod.terminating)

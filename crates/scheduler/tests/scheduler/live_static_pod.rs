@@ -65,3 +65,54 @@ fn s5_073_the_flags_of_kubeadms_static_pod_work_and_flags_without_effect_are_rep
     );
     assert!(!told.contains("RotateKubeletServerCertificate"), "{told}");
 }
+
+#[test]
+fn s7_002_run_behaves_as_the_release_of_the_api_server_or_as_it_is_told() {
+    // The server's version, the flags, and what is logged.
+    let table: [(u32, &[&str], &str); 4] = [
+        (
+            36,
+            &[],
+            "behaves as kube-scheduler 1.36, because the API server is",
+        ),
+        (
+            37,
+            &[],
+            "behaves as kube-scheduler 1.37, because the API server is",
+        ),
+        (
+            37,
+            &[
+                "--emulated-version=1.36",
+                "--feature-gates=GangScheduling=true",
+            ],
+            "behaves as kube-scheduler 1.36\n",
+        ),
+        (
+            37,
+            &["--feature-gates=GangScheduling=true"],
+            "cannot set feature gate GangScheduling: Kubernetes 1.37 does not have it",
+        ),
+    ];
+    for (minor, flags, expected) in table {
+        let api = ApiServer::start().unwrap();
+        api.cluster().settings().minor_version = minor;
+        let mut kubeconfig = NamedTempFile::new().unwrap();
+        write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
+        let log = NamedTempFile::new().unwrap();
+        let mut command = scheduler();
+        command.arg("run").args(["--secure-port=0", "--kubeconfig"]);
+        command.arg(kubeconfig.path()).args(flags);
+        command.stderr(Stdio::from(File::create(log.path()).unwrap()));
+        let mut program = Ended(command.spawn().unwrap());
+        wait_until(expected, || {
+            std::fs::read_to_string(log.path())
+                .unwrap()
+                .contains(expected)
+        });
+        // A gate that the release does not have is a mistake of the command line.
+        if expected.starts_with("cannot") {
+            assert_eq!(program.0.wait().unwrap().code(), Some(2));
+        }
+    }
+}

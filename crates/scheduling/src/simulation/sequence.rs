@@ -14,6 +14,7 @@ use crate::queue::{Pool, Settings};
 use crate::scheduler::{Attempt, Event, Outcome as Ended, Scheduler};
 use evictd_manifests::{Admission, Kind, Object};
 use evictd_placement::DeviceChoice;
+use evictd_pod::compatibility::Compatibility;
 use evictd_pod::resource_claims::claims_of;
 use evictd_pod::wire::{self, null_is_default};
 use jiff::{SignedDuration, Timestamp};
@@ -91,6 +92,7 @@ impl SequenceFile {
             driver: self.driver,
             retries: self.retries,
             counted: Vec::new(),
+            compatibility: Compatibility::default(),
         })
     }
 }
@@ -112,6 +114,8 @@ pub struct Sequence {
     pub retries: Option<usize>,
     /// `namespace/name` of the pods of which more could be wanted: it is counted how many more like them fit.
     pub counted: Vec<String>,
+    /// The release of Kubernetes to behave as.
+    pub compatibility: Compatibility,
 }
 
 /// The interval between two added pods.
@@ -140,6 +144,7 @@ pub fn run_sequence(
         as_kube_scheduler: true,
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
+        compatibility: sequence.compatibility,
         ..Settings::default()
     };
     let scheduler = Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {

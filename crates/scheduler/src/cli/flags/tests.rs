@@ -4,6 +4,7 @@
 use super::*;
 use clap::Parser;
 use evictd_placement::Plugin;
+use evictd_pod::compatibility::Release;
 use evictd_scheduling::config::Point;
 use std::io::Write;
 use std::sync::Arc;
@@ -45,10 +46,7 @@ fn s5_073_the_flags_of_a_static_pod_are_understood() {
     assert_eq!((flags.logging.verbosity, flags.secure_port), (4, 10259));
     assert_eq!(
         flags.warnings(),
-        [
-            "--feature-gates AllAlpha=true changes nothing: it is always off here",
-            "accepted, but without effect here: --profiling",
-        ]
+        ["accepted, but without effect here: --profiling"]
     );
 }
 
@@ -198,7 +196,10 @@ const FLAGS: [(&str, Is); 63] = [
         "--feature-gates=AllAlpha=false,KubeletPSI=true",
         Meant(|flags| flags.warnings().is_empty()),
     ),
-    ("--emulated-version=kube=1.35", Told),
+    (
+        "--emulated-version=kube=1.37",
+        Meant(|flags| flags.emulation.release() == Some(Release::V1_37)),
+    ),
     ("--emulation-forward-compatible", Told),
     ("--min-compatibility-version=kube=1.35", Told),
     // Metrics.
@@ -334,12 +335,55 @@ fn s5_074_flags_of_the_election_must_go_together() {
 fn gates_may_name_their_component_and_come_twice() {
     let flags = parse(&[
         "--feature-gates=kube:GangScheduling=false",
-        "--feature-gates=GangScheduling=true, StorageCapacityScoring=1",
+        "--feature-gates=GangScheduling=true, DRAListTypeAttributes=1",
     ]);
     assert_eq!(
         flags.unwrap().warnings(),
-        ["--feature-gates StorageCapacityScoring=true changes nothing: it is always off here"]
+        ["--feature-gates DRAListTypeAttributes=true changes nothing: it is always off here"]
     );
+}
+
+#[test]
+fn s7_002_the_emulated_version_has_the_forms_of_kube_scheduler() {
+    for (text, release) in [
+        ("1.36", Release::V1_36),
+        ("1.37", Release::V1_37),
+        ("kube=1.37", Release::V1_37),
+        ("1.35", Release::V1_36),
+        ("1.36,kube=1.37", Release::V1_37),
+    ] {
+        let flags = parse(&[&format!("--emulated-version={text}")]).unwrap();
+        assert_eq!(flags.emulation.release(), Some(release), "{text}");
+        assert_eq!(flags.warnings().is_empty(), text != "1.35", "{text}");
+    }
+    for (text, error) in [
+        (
+            "1.38",
+            "Kubernetes 1.38 cannot be emulated, only 1.36 and 1.37",
+        ),
+        ("1.32", "cannot be emulated"),
+        ("1.37.1", "the form is MAJOR.MINOR, as 1.37"),
+        ("newest", "the form is MAJOR.MINOR, as 1.37"),
+        ("wardle=1.2", "wardle: the only component here is kube"),
+    ] {
+        let refused = parse(&[&format!("--emulated-version={text}")]).unwrap_err();
+        assert!(refused.contains(error), "{refused}");
+    }
+    let older = parse(&["--emulated-version=1.35"]).unwrap().emulation;
+    let refused = older.of_files().unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "--emulated-version 1.35: cannot be emulated, only 1.36 and 1.37"
+    );
+}
+
+#[test]
+fn s7_002_a_gate_of_another_release_is_refused() {
+    let flags = parse(&["--feature-gates=GangScheduling=true,VolumeLimitScaling=false"]).unwrap();
+    assert!(flags.emulation.with(Release::V1_36).is_ok());
+    let error =
+        "--feature-gates: cannot set feature gate GangScheduling: Kubernetes 1.37 does not have it";
+    assert_eq!(flags.emulation.with(Release::V1_37).unwrap_err(), error);
 }
 
 #[test]
