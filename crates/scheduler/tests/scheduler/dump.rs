@@ -1,12 +1,15 @@
 //! The reader of dumps with large inputs and with pieces of chosen sizes.
 
+use evictd_pod::compatibility::Compatibility;
 use evictd_scheduler::dump::{Loaded, Nominations, Source, load};
 use serde_json::{Value, json};
 use std::io::{self, Read};
 
 fn read(text: impl Read) -> Result<Loaded, String> {
     let name = "dump".to_owned();
-    load([Source { name, text }], None, Nominations::All).map_err(|error| error.to_string())
+    let release = Compatibility::default();
+    load([Source { name, text }], None, Nominations::All, release)
+        .map_err(|error| error.to_string())
 }
 
 fn node(name: &str, notes: &str) -> Value {

@@ -96,7 +96,7 @@ fn s7_002_run_behaves_as_the_release_of_the_api_server_or_as_it_is_told() {
     ];
     for (minor, flags, expected) in table {
         let api = ApiServer::start().unwrap();
-        api.cluster().settings().minor_version = minor;
+        api.set(|settings| settings.minor_version = minor);
         let mut kubeconfig = NamedTempFile::new().unwrap();
         write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
         let log = NamedTempFile::new().unwrap();
