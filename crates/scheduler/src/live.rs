@@ -1,6 +1,6 @@
 //! A live cluster as a dump: its lists, read page by page.
 
-use crate::run::release::of_server;
+use crate::emulation::of_server;
 use evictd_cluster_client::{Access, ApiError, Credentials, Pages, Reader};
 use evictd_command::Failure;
 use evictd_manifests::Kind;

@@ -1,7 +1,7 @@
 //! The flags of `run` for batch sessions.
 
-use super::values::duration;
 use crate::run::BatchSettings;
+use crate::values::duration;
 use clap::{Args, ValueEnum};
 use evictd_batch::session::Setting;
 use evictd_batch_objects::{Compat, Difference};

@@ -1,11 +1,11 @@
 //! The flags of `run`. All flags of kube-scheduler are accepted, so that its static pod can be kept; some have no effect.
 
-use super::gates::Emulation;
 use super::ignored_flags::IgnoredFlags;
-use super::values::{boolean, duration};
 use crate::configuration;
+use crate::emulation::Emulation;
 use crate::run::process::Ports;
 use crate::run::serve::Port;
+use crate::values::{boolean, duration};
 use clap::{Arg, Args};
 use evictd_command::Failure;
 use evictd_daemon::logging::Logging;

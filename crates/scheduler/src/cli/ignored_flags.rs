@@ -1,6 +1,6 @@
 //! Flags of kube-scheduler that are accepted without effect.
 
-use super::values::{boolean, duration};
+use crate::values::{boolean, duration};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 

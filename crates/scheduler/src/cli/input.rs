@@ -1,7 +1,7 @@
 //! The cluster and the pod of `plan` and `explain`.
 
-use super::gates::Emulation;
 use crate::dump::{self, DumpError, Loaded, Nominations, PodKey, Source};
+use crate::emulation::Emulation;
 use crate::live::{Lists, Live};
 use crate::preemptor::PodSource;
 use crate::progress::Progress;

@@ -5,14 +5,12 @@ mod dump;
 mod explain;
 mod flags;
 mod flagz;
-mod gates;
 mod ignored_flags;
 mod input;
 mod pending;
 mod plan;
 mod run;
 mod simulate;
-mod values;
 
 /// The command that writes what every command here reads, without the kinds that older servers lack.
 macro_rules! kubectl_get {
@@ -24,8 +22,6 @@ resourceslices,deviceclasses,runtimeclasses,limitranges -A -o json > cluster.jso
     };
 }
 use kubectl_get;
-
-pub(crate) use gates::Emulation;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};

@@ -1,9 +1,9 @@
 //! `evictd-scheduler simulate`: schedules a sequence of pods onto a dump, or runs a timeline of events through the queue.
 
-use super::gates::Emulation;
 use super::input;
 use crate::attempt::not_asked;
 use crate::configuration;
+use crate::emulation::Emulation;
 use crate::progress;
 use crate::simulate::new_nodes::NewNodes;
 use crate::simulate::what_if::{WhatIf, WhatIfOutcome};

@@ -27,7 +27,7 @@ mod metrics;
 pub(crate) mod pages;
 mod pod_ref;
 pub(crate) mod process;
-pub(crate) mod release;
+mod release;
 mod resources;
 pub(crate) mod serve;
 mod threads;

@@ -3,7 +3,7 @@
 use super::resources::ResourceMetrics;
 use super::serve::{DEPRECATED, Form, Page, negotiate, status};
 use super::view::View;
-use crate::cli::Emulation;
+use crate::emulation::Emulation;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use evictd_pod::compatibility::Release;

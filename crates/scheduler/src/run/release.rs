@@ -1,6 +1,6 @@
 //! The release of Kubernetes that `run` behaves as: that of the API server.
 
-use crate::cli::Emulation;
+use crate::emulation::{Emulation, of_server};
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, chance};
 use evictd_pod::compatibility::Release;
 use hyper::Request;
@@ -61,37 +61,4 @@ fn nearest(version: &Value) -> Release {
         }
     }
     known
-}
-
-/// `None` if the answer names no version. Providers add a plus sign to the minor version.
-pub(crate) fn of_server(version: &Value) -> Option<Release> {
-    let number = |field: &str| -> Option<u32> {
-        let text = version[field].as_str()?;
-        text.trim_end_matches('+').parse().ok()
-    };
-    Some(Release::of_version(number("major")?, number("minor")?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_release_is_read_from_what_servers_and_providers_answer() {
-        let table = [
-            ("1", "36", Some("1.36")),
-            ("1", "37+", Some("1.37")),
-            ("1", "39", Some("1.37")),
-            ("1", "33", Some("1.36")),
-            ("2", "0", Some("1.37")),
-            ("", "", None),
-            ("1", "x", None),
-        ];
-        for (major, minor, release) in table {
-            let read = of_server(&json!({ "major": major, "minor": minor }));
-            assert_eq!(read.map(Release::as_str), release, "{major}.{minor}");
-        }
-        assert_eq!(of_server(&Value::Null), None);
-    }
 }

@@ -4,7 +4,7 @@ use evictd_pod::duration as go;
 use jiff::SignedDuration;
 
 /// Parses a value as `strconv.ParseBool` does.
-pub(super) fn boolean(text: &str) -> Result<bool, String> {
+pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -13,7 +13,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
 }
 
 /// Parses a duration above zero.
-pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
+pub(crate) fn duration(text: &str) -> Result<SignedDuration, String> {
     go::parse(text)
         .ok()
         .filter(SignedDuration::is_positive)

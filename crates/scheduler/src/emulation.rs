@@ -1,10 +1,11 @@
 //! `--emulated-version` and `--feature-gates`, as kube-scheduler has them.
 
-use super::values::boolean;
+use crate::values::boolean;
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::Failure;
 use evictd_pod::compatibility::{Compatibility, Gate, Release};
+use serde_json::Value;
 
 /// The release of Kubernetes to behave as, and its feature gates.
 #[derive(Debug, Default, Clone, Args)]
@@ -90,7 +91,7 @@ impl Emulation {
     ///
     /// # Errors
     /// A release that is not known, or gates that it does not have.
-    pub(super) fn of_files(&self) -> Result<Compatibility, Failure> {
+    pub(crate) fn of_files(&self) -> Result<Compatibility, Failure> {
         if let Some(older) = self.older() {
             let known = known();
             let error = anyhow!("--emulated-version {older}: cannot be emulated, only {known}");
@@ -107,7 +108,7 @@ impl Emulation {
     }
 
     /// A warning for each gate that cannot be set this way, the last setting of each, and one for an older release.
-    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let older = self.older().map(|older| {
             format!(
                 "--emulated-version {older}: behaves as 1.36, the oldest release that is known here"
@@ -126,5 +127,38 @@ impl Emulation {
             })
         });
         older.into_iter().chain(fixed)
+    }
+}
+
+/// `None` if the answer names no version. Some providers add a plus sign to the minor version.
+pub(crate) fn of_server(version: &Value) -> Option<Release> {
+    let number = |field: &str| -> Option<u32> {
+        let text = version[field].as_str()?;
+        text.trim_end_matches('+').parse().ok()
+    };
+    Some(Release::of_version(number("major")?, number("minor")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_release_is_read_from_what_servers_and_providers_answer() {
+        let table = [
+            ("1", "36", Some("1.36")),
+            ("1", "37+", Some("1.37")),
+            ("1", "39", Some("1.37")),
+            ("1", "33", Some("1.36")),
+            ("2", "0", Some("1.37")),
+            ("", "", None),
+            ("1", "x", None),
+        ];
+        for (major, minor, release) in table {
+            let read = of_server(&json!({ "major": major, "minor": minor }));
+            assert_eq!(read.map(Release::as_str), release, "{major}.{minor}");
+        }
+        assert_eq!(of_server(&Value::Null), None);
     }
 }
