@@ -73,8 +73,8 @@ mod turns;
 
 pub use cache::Cache;
 pub use diagnosis::{
-    Ahead, BlockingReason, Feasibility, JobDiagnosis, MissingAmount, NearMiss, QueueUsage,
-    ResourceUsage, RoleFeasibility, Shortfall,
+    Ahead, BlockingReason, Feasibility, JobDiagnosis, LimitingKey, MissingAmount, NearMiss,
+    QueueUsage, ResourceUsage, RoleFeasibility, Shortfall,
 };
 pub use eviction_kind::EvictionKind;
 pub use known::{GroupWrite, Known};

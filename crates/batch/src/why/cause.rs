@@ -8,7 +8,7 @@ use super::search::{Proposal, Search};
 use super::subject::{Kind, Subject};
 use super::what_if::WhatIf;
 use super::{lifetime, messages};
-use crate::session::{BlockingReason, JobDiagnosis, Outcome, Setting, Shortfall};
+use crate::session::{BlockingReason, JobDiagnosis, LimitingKey, Outcome, Setting, Shortfall};
 use evictd_batch_objects::{Difference, PodGroupConditionType};
 use evictd_spelling::close;
 use std::collections::BTreeSet;
@@ -242,7 +242,7 @@ fn cause(subject: &Subject, diagnosis: &JobDiagnosis, unmade: bool) -> (String, 
         .iter()
         .find_map(|reason| limited(diagnosis, reason));
     if let Some((why, _)) = limited.filter(|(_, by_queue)| *by_queue || !short) {
-        return waits(format!("queue {} {why}", diagnosis.queue.name));
+        return waits(why);
     }
     if short {
         return waits(no_room(diagnosis));
@@ -253,8 +253,12 @@ fn cause(subject: &Subject, diagnosis: &JobDiagnosis, unmade: bool) -> (String, 
 /// Why a job is not enqueued, or its queue is closed.
 fn kept_out(diagnosis: &JobDiagnosis, reason: &BlockingReason) -> Option<(String, State)> {
     let queue = &diagnosis.queue;
-    let (plugin, words, lacks) = match reason {
-        BlockingReason::Closed => {
+    let (plugin, words, lacks, limited_by) = match reason {
+        BlockingReason::Closed { queue: closed } if *closed != queue.name => {
+            let why = format!("queue {closed} above queue {} is not open", queue.name);
+            return Some((why, State::NotEnqueued));
+        }
+        BlockingReason::Closed { .. } => {
             let state = match queue.state.as_str() {
                 "" => "not open yet".to_owned(),
                 state => state.to_lowercase(),
@@ -265,7 +269,8 @@ fn kept_out(diagnosis: &JobDiagnosis, reason: &BlockingReason) -> Option<(String
             plugin,
             words,
             lacks,
-        } => (*plugin, words, lacks),
+            limited_by,
+        } => (*plugin, words, lacks, limited_by),
         _ => return None,
     };
     let amounts = messages::amounts(lacks);
@@ -277,19 +282,40 @@ fn kept_out(diagnosis: &JobDiagnosis, reason: &BlockingReason) -> Option<(String
         "overcommit" => {
             format!("other jobs were promised what is left in the cluster ({amounts} with it)")
         }
-        _ => format!(
-            "queue {} may not have so much ({amounts} with it)",
-            queue.name
-        ),
+        _ => match above(diagnosis, limited_by.as_ref()) {
+            Some(limit) => format!("{limit} ({amounts} with it)"),
+            None => format!(
+                "queue {} may not have so much ({amounts} with it)",
+                queue.name
+            ),
+        },
     };
     Some((why, State::NotEnqueued))
+}
+
+/// The limit of a queue above that of the job, with its key.
+fn above(diagnosis: &JobDiagnosis, limit: Option<&LimitingKey>) -> Option<String> {
+    let limit = limit.filter(|limit| limit.limited != diagnosis.queue.name)?;
+    Some(format!(
+        "queue {} above queue {} may not have so much: {}",
+        limit.limited, diagnosis.queue.name, limit.message
+    ))
 }
 
 /// The usage and share of the job's queue, and whether the share is less than the whole cluster.
 fn limited(diagnosis: &JobDiagnosis, reason: &BlockingReason) -> Option<(String, bool)> {
     let (lacks, used) = match reason {
         BlockingReason::ShareUsed { lacks } => (lacks, true),
-        BlockingReason::Limit { lacks, allowed, .. } if *allowed < needed(diagnosis) => {
+        BlockingReason::Limit {
+            lacks,
+            allowed,
+            limited_by,
+            ..
+        } if *allowed < needed(diagnosis) => {
+            if let Some(limit) = above(diagnosis, limited_by.as_ref()) {
+                let amounts = messages::amounts(lacks);
+                return Some((format!("{limit} ({amounts} with it)"), true));
+            }
             (lacks, false)
         }
         _ => return None,
@@ -323,7 +349,7 @@ fn limited(diagnosis: &JobDiagnosis, reason: &BlockingReason) -> Option<(String,
         (false, true) => format!("holds all that it deserves ({amounts})"),
         (false, false) => format!("does not deserve so much ({amounts} with it)"),
     };
-    Some((why, queue_lacks))
+    Some((format!("queue {} {why}", diagnosis.queue.name), queue_lacks))
 }
 
 fn too_few(subject: &Subject, diagnosis: &JobDiagnosis) -> String {
@@ -464,8 +490,8 @@ fn first(
     let mut first = Vec::new();
     let queue = queue_of(what_if, subject, setting);
     if what_if.queues.contains_key(&queue) {
-        let closed =
-            |diagnosis: &JobDiagnosis| diagnosis.blocking_reasons.contains(&BlockingReason::Closed);
+        let is_closed = |reason: &BlockingReason| matches!(reason, BlockingReason::Closed { .. });
+        let closed = |diagnosis: &JobDiagnosis| diagnosis.blocking_reasons.iter().any(is_closed);
         if diagnosis.is_none_or(closed) {
             first.extend(queues_to_open(what_if, &queue));
         }
@@ -538,7 +564,7 @@ fn each_kind(search: &mut Search<'_, '_>, diagnosis: Option<&JobDiagnosis>) -> V
             // Overcommit limits the cluster and not the queue.
             BlockingReason::NotEnqueued { plugin, .. } => *plugin != "overcommit",
             BlockingReason::ShareUsed { .. } | BlockingReason::Limit { .. } => true,
-            BlockingReason::Closed | BlockingReason::TooFewPods { .. } => false,
+            BlockingReason::Closed { .. } | BlockingReason::TooFewPods { .. } => false,
         });
     if limited {
         let lifted = search.lifted(diagnosis);

@@ -2,7 +2,7 @@
 
 use super::change::named;
 use super::what_if::WhatIf;
-use crate::session::{BlockingReason, Feasibility, JobDiagnosis, Shortfall};
+use crate::session::{BlockingReason, Feasibility, JobDiagnosis, LimitingKey, Shortfall};
 
 /// `cpu 40 of 40, memory 80Gi of 100Gi`
 pub(super) fn amounts(lacks: &[Shortfall]) -> String {
@@ -32,16 +32,26 @@ pub(super) fn held(lacks: &[Shortfall]) -> String {
     amounts.collect::<Vec<_>>().join(", ")
 }
 
+/// Whether no key of the limited queue itself is the limit.
+fn is_guarantee(limit: Option<&LimitingKey>) -> bool {
+    limit.is_none_or(|limit| limit.key == "spec.guarantee")
+}
+
 /// The guarantees of other queues, where these limit the job's queue.
 pub(super) fn guarantees(what_if: &WhatIf<'_>, diagnosis: &JobDiagnosis) -> Vec<String> {
     let lacks = diagnosis
         .blocking_reasons
         .iter()
         .flat_map(|reason| match reason {
-            BlockingReason::NotEnqueued { lacks, plugin, .. } if *plugin != "overcommit" => {
-                lacks.as_slice()
-            }
-            BlockingReason::Limit { lacks, .. } => lacks,
+            BlockingReason::NotEnqueued {
+                lacks,
+                plugin,
+                limited_by,
+                ..
+            } if *plugin != "overcommit" && is_guarantee(limited_by.as_ref()) => lacks.as_slice(),
+            BlockingReason::Limit {
+                lacks, limited_by, ..
+            } if is_guarantee(limited_by.as_ref()) => lacks,
             _ => &[],
         });
     let queue = what_if.queues.get(&diagnosis.queue.name);

@@ -3,7 +3,7 @@
 use super::change::Change;
 use super::search::{Proposal, Search};
 use super::what_if::WhatIf;
-use crate::session::JobDiagnosis;
+use crate::session::{BlockingReason, JobDiagnosis};
 use evictd_batch_objects::QueueState;
 use evictd_pod::resources::{self, units};
 use evictd_pod::{Counted, Requests};
@@ -43,7 +43,44 @@ pub(super) fn queues_to_open(what_if: &WhatIf<'_>, name: &str) -> Option<Change>
 }
 
 impl Search<'_, '_> {
-    /// The queue's capability, raised to all that it requests and the job needs.
+    /// The capability that is the limit above the job's queue, raised to what there would be with the job.
+    fn lifted_above(&self, diagnosis: &JobDiagnosis) -> Vec<Change> {
+        let limits = diagnosis
+            .blocking_reasons
+            .iter()
+            .filter_map(|reason| match reason {
+                BlockingReason::NotEnqueued {
+                    lacks,
+                    limited_by: Some(limit),
+                    ..
+                }
+                | BlockingReason::Limit {
+                    lacks,
+                    limited_by: Some(limit),
+                    ..
+                } => Some((limit, lacks)),
+                _ => None,
+            });
+        let above = limits.filter(|(limit, _)| {
+            limit.key == "spec.capability" && limit.queue != diagnosis.queue.name
+        });
+        let lifted = above.flat_map(|(limit, lacks)| {
+            lacks.iter().filter_map(|shortfall| {
+                let queue = self.what_if.queues.get(&limit.queue)?;
+                let from = *queue.spec.capability.get(&shortfall.resource)?;
+                let to = shortfall.wanted;
+                Some(Change::Capability {
+                    queue: limit.queue.clone(),
+                    resource: shortfall.resource.clone(),
+                    from,
+                    to: from.max(to),
+                })
+            })
+        });
+        lifted.collect()
+    }
+
+    /// The queue's capability, raised to all that it requests and the job needs, and that of a queue above it.
     pub(super) fn lifted(&self, diagnosis: &JobDiagnosis) -> Vec<Change> {
         let name = &diagnosis.queue.name;
         let Some(queue) = self.what_if.queues.get(name) else {
@@ -64,7 +101,7 @@ impl Search<'_, '_> {
                 to: resources::quantity(resource, to),
             })
         });
-        lifted.collect()
+        lifted.chain(self.lifted_above(diagnosis)).collect()
     }
 
     /// The amount of a resource that the job's pending pods request, or that its minResources name.

@@ -135,6 +135,7 @@ impl<'a> WhatIf<'a> {
             queues: BTreeMap::new(),
             journal: Vec::new(),
         };
+        what_if.cache.facts(&objects);
         for class in &objects.priority_classes {
             what_if.cache.class(class);
         }

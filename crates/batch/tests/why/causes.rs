@@ -424,3 +424,95 @@ fn a_gang_above_its_queues_share_sees_the_share_even_while_it_is_lent() {
         .find(|own| own.resource == "cpu");
     assert_eq!(cpu.unwrap().deserved, Some("4".parse().unwrap()));
 }
+
+/// Plugin capacity on the tree of queues: `org`, with this specification, above `a`.
+fn below_org(org: &serde_json::Value, job: &str) -> Scenario {
+    const TREE: &str = "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: capacity\n    enableHierarchy: true\n";
+    let needs = json!({"queue": "a", "minResources": {"cpu": "5"}});
+    Scenario::new(TREE)
+        .node("n", "40")
+        .queue("root", &json!({}))
+        .queue("org", org)
+        .queue("a", &json!({"parent": "org"}))
+        .job_with("train", 1, job, &needs)
+        .waiting("train", 1, "5")
+}
+
+#[test]
+fn a5_the_ancestor_queue_and_the_key_that_is_wrong_are_named() {
+    let capped = json!({"parent": "root", "capability": {"cpu": "4"}});
+    for phase in ["Pending", "Inqueue"] {
+        let answer = asked(below_org(&capped, phase));
+        let verb = if phase == "Pending" {
+            "is not let in"
+        } else {
+            "waits"
+        };
+        assert_eq!(
+            answer.headline,
+            format!(
+                "train {verb}: queue org above queue a may not have so much: spec.capability of queue org is cpu 4 (cpu 5 of 4 \
+                 with it)"
+            )
+        );
+        assert!(
+            words(&answer).contains(&"queue org's capability is raised to cpu 5 (from 4)"),
+            "{:?}",
+            words(&answer)
+        );
+        assert_eq!(answer.more, [""; 0]);
+    }
+}
+
+#[test]
+fn a5_a_guarantee_beyond_the_cluster_is_named_with_its_queue() {
+    let hungry = json!({"guarantee": {"resource": {"cpu": "1000"}}});
+    let scenario = Scenario::new(ALL)
+        .node("n", "40")
+        .queue("a", &json!({}))
+        .queue("hungry", &hungry)
+        .job_with(
+            "other",
+            1,
+            "Pending",
+            &json!({"queue": "hungry", "minResources": {"cpu": "1"}}),
+        )
+        .waiting("other", 1, "1")
+        .job_with(
+            "train",
+            1,
+            "Pending",
+            &json!({"queue": "a", "minResources": {"cpu": "5"}}),
+        )
+        .waiting("train", 1, "5");
+    let answer = why(&scenario.objects(), &[]);
+    let diagnosis = serde_json::to_value(answer.diagnosis.as_ref().unwrap()).unwrap();
+    let limit = &diagnosis["holds"][0]["limitedBy"];
+    assert_eq!(limit["queue"], "hungry", "{} {diagnosis}", answer.headline);
+    assert_eq!(limit["key"], "spec.guarantee");
+    assert!(
+        answer.more.join(" ").contains("hungry"),
+        "{:?}",
+        answer.more
+    );
+}
+
+#[test]
+fn a5_a_closed_queue_above_the_jobs_queue_is_named_and_opened() {
+    let org = json!({"parent": "root"});
+    let mut objects = below_org(&org, "Pending").objects();
+    let mut queues = objects.queues.iter_mut();
+    let closed = queues.find(|queue| queue.metadata.name == "org").unwrap();
+    closed.status.state =
+        evictd_batch_objects::OpenEnum::Known(evictd_batch_objects::QueueState::Closed);
+    let answer = why(&objects, &[]);
+    assert_eq!(
+        answer.headline,
+        "train is not let in: queue org above queue a is not open"
+    );
+    assert!(
+        words(&answer)[0].contains("queue org is opened"),
+        "{:?}",
+        words(&answer)
+    );
+}

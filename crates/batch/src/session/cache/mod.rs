@@ -441,7 +441,7 @@ impl Cache {
     }
 
     /// All of these among the objects of a file.
-    fn facts(&mut self, objects: &Objects) {
+    pub(crate) fn facts(&mut self, objects: &Objects) {
         for quota in &objects.resource_quotas {
             self.quota(quota);
         }

@@ -3,8 +3,8 @@
 use super::written;
 use crate::conf::PluginName;
 use crate::session::Session;
-use crate::session::plugins::QueueShare;
 use crate::session::plugins::Tiers;
+use crate::session::plugins::{LimitingKey, QueueShare};
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::Snapshot;
@@ -19,8 +19,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum BlockingReason {
-    /// Its queue is closed.
-    Closed,
+    /// Its queue, or one above it, is closed.
+    Closed {
+        /// That queue.
+        queue: String,
+    },
     /// It is not enqueued.
     #[serde(rename = "notLetIn")]
     NotEnqueued {
@@ -30,6 +33,9 @@ pub enum BlockingReason {
         words: String,
         /// The exceeded resources.
         lacks: Vec<Shortfall>,
+        /// The key of a queue that is the limit.
+        #[serde(rename = "limitedBy", skip_serializing_if = "Option::is_none")]
+        limited_by: Option<LimitingKey>,
     },
     /// Its queue holds all that it deserves, so that none of its jobs is looked at.
     ShareUsed {
@@ -49,6 +55,9 @@ pub enum BlockingReason {
         allowed: usize,
         /// The resources exceeded by the pods that it needs to start.
         lacks: Vec<Shortfall>,
+        /// The key of a queue that is the limit.
+        #[serde(rename = "limitedBy", skip_serializing_if = "Option::is_none")]
+        limited_by: Option<LimitingKey>,
     },
 }
 
@@ -82,36 +91,68 @@ pub(super) fn not_enqueued_because(session: &Session<'_>, job_id: JobId) -> Opti
             plugin,
             words,
             lacks,
+            limited_by: None,
         });
     };
     // Plugins object without words to a closed queue only.
     if words.is_empty() {
-        return Some(BlockingReason::Closed);
+        return Some(closed(&session.tx, job.queue));
+    }
+    let objecting = session.tx.plugins.get(plugin);
+    let above = objecting.and_then(|plugin| plugin.closed_above(&session.tx.snapshot, job.queue));
+    if let Some(above) = above {
+        return Some(closed(&session.tx, above));
     }
     // A limit that is always exceeded is reported before one that depends on other jobs.
-    if let Some((plugin, lacks)) = beyond_queue(&session.tx, job.queue, need) {
+    if let Some((plugin, (lacks, limited_by))) = beyond_queue(&session.tx, job.queue, need) {
         return Some(BlockingReason::NotEnqueued {
             plugin: plugin.as_str(),
             words,
             lacks,
+            limited_by: Some(limited_by),
         });
     }
-    let objecting = session.tx.plugins.get(plugin);
     let limit = objecting.and_then(|plugin| plugin.cluster_limit(need));
-    let lacks = match (limit, share_by(&session.tx, plugin, job.queue)) {
-        (Some((promised, limit)), _) => lacks(&session.tx.snapshot, (&promised, limit), need),
-        (None, Some(share)) => lacks(
-            &session.tx.snapshot,
-            (&share.with_job(need), &share.real_capability),
-            need,
-        ),
-        (None, None) => Vec::new(),
+    let (lacks, limited_by) = match limit {
+        Some((promised, limit)) => {
+            let lacks = lacks(&session.tx.snapshot, (&promised, limit), need);
+            (lacks, None)
+        }
+        None => {
+            let with_job = |share: &QueueShare| share.with_job(need);
+            match exceeded(&session.tx, (plugin, job.queue), with_job, need) {
+                Some((lacks, limited_by)) => (lacks, Some(limited_by)),
+                None => (Vec::new(), None),
+            }
+        }
     };
-    let plugin = plugin.as_str();
     Some(BlockingReason::NotEnqueued {
-        plugin,
+        plugin: plugin.as_str(),
         words,
         lacks,
+        limited_by,
+    })
+}
+
+fn closed(tx: &Transaction<'_>, queue: QueueId) -> BlockingReason {
+    let queue = tx.snapshot.queues[queue].name.to_string();
+    BlockingReason::Closed { queue }
+}
+
+/// What a queue or the nearest one above it lacks of an amount, computed from its share, and the key that limits it.
+fn exceeded(
+    tx: &Transaction<'_>,
+    (plugin, queue): (PluginName, QueueId),
+    amount: impl Fn(&QueueShare) -> Resource,
+    need: &Resource,
+) -> Option<(Vec<Shortfall>, LimitingKey)> {
+    let shares = tx.plugins.get(plugin)?.queue_shares()?;
+    shares.path(queue).find_map(|(at, share)| {
+        let amount = amount(share);
+        let first = amount.exceeded(&share.real_capability, need).next()?;
+        let key = shares.limiting_key(&tx.snapshot, at, first);
+        let amounts = (&amount, &share.real_capability);
+        Some((lacks(&tx.snapshot, amounts, need), key))
     })
 }
 
@@ -120,18 +161,14 @@ fn beyond_queue(
     tx: &Transaction<'_>,
     queue: QueueId,
     need: &Resource,
-) -> Option<(PluginName, Vec<Shortfall>)> {
+) -> Option<(PluginName, (Vec<Shortfall>, LimitingKey))> {
+    if !need.within_for(&tx.snapshot.total, need) {
+        return None;
+    }
     let plugins = [PluginName::Proportion, PluginName::Capacity];
     plugins.into_iter().find_map(|plugin| {
-        let share = share_by(tx, plugin, queue)?;
-        let in_cluster = need.within_for(&tx.snapshot.total, need);
-        let beyond = in_cluster && !need.within_for(&share.real_capability, need);
-        beyond.then(|| {
-            (
-                plugin,
-                lacks(&tx.snapshot, (need, &share.real_capability), need),
-            )
-        })
+        let found = exceeded(tx, (plugin, queue), |_| need.clone(), need)?;
+        Some((plugin, found))
     })
 }
 
@@ -193,36 +230,43 @@ pub(super) fn limited(session: &mut Session<'_>, job_id: JobId) -> Option<Blocki
         return None;
     }
     if !session.tx.snapshot.queues[queue].open {
-        return Some(BlockingReason::Closed);
+        return Some(closed(&session.tx, queue));
     }
     let mut need = Resource::default();
     for task in tasks.iter().take(missing.max(allowed + 1)) {
         need.add(&session.tx.snapshot.tasks[*task].request);
     }
-    let (plugin, lacks) = limit(&session.tx, queue, &need);
+    let (plugin, lacks, limited_by) = limit(&session.tx, queue, &need);
     Some(BlockingReason::Limit {
         plugin: plugin.as_str(),
         allowed,
         lacks,
+        limited_by,
     })
 }
 
-/// The limit that a request exceeds in a queue, by the first plugin.
-fn limit(tx: &Transaction<'_>, queue: QueueId, need: &Resource) -> (PluginName, Vec<Shortfall>) {
+/// The limit that a request exceeds in a queue or above it, by the first plugin.
+fn limit(
+    tx: &Transaction<'_>,
+    queue: QueueId,
+    need: &Resource,
+) -> (PluginName, Vec<Shortfall>, Option<LimitingKey>) {
     for plugin in [PluginName::Capacity, PluginName::Proportion] {
-        let Some(share) = share_by(tx, plugin, queue) else {
-            continue;
-        };
-        let limit = match plugin {
-            PluginName::Capacity => &share.real_capability,
-            _ => share.entitled(),
-        };
-        let lacks = lacks(&tx.snapshot, (&share.with(need), limit), need);
-        if !lacks.is_empty() {
-            return (plugin, lacks);
+        let key = exceeded(tx, (plugin, queue), |share| share.with(need), need);
+        if plugin == PluginName::Proportion {
+            // It gives no more than the deserved share, which is the narrower limit.
+            let Some(share) = share_by(tx, plugin, queue) else {
+                continue;
+            };
+            let lacks = lacks(&tx.snapshot, (&share.with(need), share.entitled()), need);
+            if !lacks.is_empty() {
+                return (plugin, lacks, key.map(|(_, key)| key));
+            }
+        } else if let Some((lacks, key)) = key {
+            return (plugin, lacks, Some(key));
         }
     }
-    (PluginName::Capacity, Vec::new())
+    (PluginName::Capacity, Vec::new(), None)
 }
 
 /// The tasks of a job that wait for room, in their order.

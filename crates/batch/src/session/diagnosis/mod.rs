@@ -6,6 +6,7 @@ mod feasibility;
 mod jobs_ahead;
 mod queue_usage;
 
+pub use crate::session::plugins::LimitingKey;
 pub use blocking_reason::{BlockingReason, Shortfall};
 pub use feasibility::{Feasibility, MissingAmount, NearMiss, RoleFeasibility};
 pub use jobs_ahead::Ahead;

@@ -31,6 +31,7 @@ use on_nodes::NodeEntry;
 pub(crate) use on_nodes::OnNode;
 pub(crate) use pdb::Budgets;
 pub(crate) use queue_tree::QueueTree;
+pub use shares::LimitingKey;
 pub(crate) use shares::{QueueShare, Shares};
 pub(crate) use tiers::Tiers;
 
@@ -303,6 +304,11 @@ pub(crate) trait Plugin: Debug {
 
     /// The tree of queues, if the plugin uses it.
     fn queue_tree(&self) -> Option<&QueueTree> {
+        None
+    }
+
+    /// The closed queue above a queue that keeps its jobs out.
+    fn closed_above(&self, snapshot: &Snapshot, queue: QueueId) -> Option<QueueId> {
         None
     }
 

@@ -7,6 +7,7 @@ use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
 use crate::session::snapshot::task::Status;
 use evictd_batch_objects::{Compat, Difference};
+use serde::Serialize;
 use std::cmp::Ordering;
 
 /// The most rounds.
@@ -43,6 +44,19 @@ pub(crate) struct ReducedShare {
     pub(crate) usable: Resource,
     /// The deserved share by weight.
     pub(crate) deserved: Resource,
+}
+
+/// The key of a queue's object that limits a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LimitingKey {
+    /// The queue that may not have more: that of the job, or one above it.
+    pub limited: String,
+    /// The queue that has the key.
+    pub queue: String,
+    /// `spec.capability`, or `spec.guarantee` of another queue; empty if the cluster is the limit.
+    pub key: &'static str,
+    /// Both with the amount, for people.
+    pub message: String,
 }
 
 /// The shares of queues by index: of those that have a job, or of every queue of a tree.
@@ -298,24 +312,39 @@ impl Shares {
             if !self.explains {
                 return Err(text);
             }
-            let limit = self.limit_message(snapshot, at, first);
-            return Err(format!("{text}; {limit}"));
+            let limit = self.limiting_key(snapshot, at, first);
+            return Err(format!("{text}; {}", limit.message));
         }
         Ok(Vote::Permit)
     }
 
     /// The key that limits a resource of a queue: its capability, or the guarantees of other queues.
-    fn limit_message(&self, snapshot: &Snapshot, queue: QueueId, dim: Dim) -> String {
+    pub(crate) fn limiting_key(
+        &self,
+        snapshot: &Snapshot,
+        queue: QueueId,
+        dim: Dim,
+    ) -> LimitingKey {
         let name = snapshot.dims.name(dim);
         let amount = |amount: f64| format!("{name} {}", quantity(name, amount));
         let limited = &snapshot.queues[queue];
         let most = self
             .of(queue)
             .map_or(0.0, |share| share.real_capability.get(dim));
-        let capability = limited.capability.as_ref().map(|all| all.get(dim));
-        if let Some(capability) = capability.filter(|amount| *amount > 0.0 && *amount <= most) {
+        // A queue may have no more than those above it, so the key may be theirs.
+        let capped = self.path(queue).find_map(|(at, _)| {
+            let capability = snapshot.queues[at].capability.as_ref()?.get(dim);
+            let is_limit = capability > 0.0 && capability <= most;
+            is_limit.then(|| (capability, snapshot.queues[at].name.to_string()))
+        });
+        if let Some((capability, name)) = capped {
             let capability = amount(capability);
-            return format!("spec.capability of queue {} is {capability}", limited.name);
+            return LimitingKey {
+                message: format!("spec.capability of queue {name} is {capability}"),
+                limited: name.clone(),
+                queue: name,
+                key: "spec.capability",
+            };
         }
         let guaranteed = snapshot.live_queues().filter_map(|(id, other)| {
             let guarantee = other.guarantee.as_ref()?.get(dim);
@@ -326,14 +355,24 @@ impl Shares {
                 .then_with(|| right.name.cmp(&left.name))
         });
         let left = amount(most.max(0.0));
+        let has = format!("queue {} may have {left}", limited.name);
         match largest {
-            Some((guarantee, other)) => format!(
-                "queue {} may have {left}, since spec.guarantee of queue {} keeps {}",
-                limited.name,
-                other.name,
-                amount(guarantee)
-            ),
-            None => format!("queue {} may have {left}", limited.name),
+            Some((guarantee, other)) => LimitingKey {
+                limited: limited.name.to_string(),
+                queue: other.name.to_string(),
+                key: "spec.guarantee",
+                message: format!(
+                    "{has}, since spec.guarantee of queue {} keeps {}",
+                    other.name,
+                    amount(guarantee)
+                ),
+            },
+            None => LimitingKey {
+                limited: limited.name.to_string(),
+                queue: limited.name.to_string(),
+                key: "",
+                message: has,
+            },
         }
     }
 

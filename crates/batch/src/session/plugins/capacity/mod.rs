@@ -206,15 +206,6 @@ impl Capacity {
         })
     }
 
-    /// The closed queue above a queue that is nearest to it.
-    fn closed_above(&self, snapshot: &Snapshot, queue: QueueId) -> Option<QueueId> {
-        if !self.compat.has(Difference::ClosedAncestors) {
-            return None;
-        }
-        let mut above = self.tree.as_ref()?.ancestors[queue].iter().rev().copied();
-        above.find(|at| !snapshot.queues[*at].open)
-    }
-
     /// Whether a queue may reclaim for a request: at least one resource stays within its deserved share, or within that
     /// of a near ancestor (S6-151, S6-163). `with` adds the request to the allocation of a queue.
     fn deserves_some(
@@ -300,6 +291,15 @@ impl Plugin for Capacity {
             return Some(candidates.to_vec());
         }
         Some(self.gang_victims(snapshot, candidates))
+    }
+
+    // The nearest one.
+    fn closed_above(&self, snapshot: &Snapshot, queue: QueueId) -> Option<QueueId> {
+        if !self.compat.has(Difference::ClosedAncestors) {
+            return None;
+        }
+        let mut above = self.tree.as_ref()?.ancestors[queue].iter().rev().copied();
+        above.find(|at| !snapshot.queues[*at].open)
     }
 
     fn job_enqueueable(
