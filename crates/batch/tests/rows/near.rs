@@ -90,6 +90,9 @@ fn racks<'o>(nodes: impl Iterator<Item = &'o String>) -> String {
     racks.into_iter().collect()
 }
 
+/// A change of the cluster.
+type Change<'c> = &'c dyn Fn(&mut Racks);
+
 fn hard(queue: &str, tier: i32) -> Value {
     json!({"queue": queue, "networkTopology": {"mode": "hard", "highestTierAllowed": tier}})
 }
@@ -113,7 +116,6 @@ fn s6_175_a_hard_topology_that_cannot_be_kept_waits_and_says_why() {
     };
     let none = |racks: &mut Racks| racks.0["hyperNodes"] = json!([]);
     let left = |_: &mut Racks| {};
-    type Change<'c> = &'c dyn Fn(&mut Racks);
     let table: [(Value, Change<'_>, &str, &str); 6] = [
         (
             json!({"mode": "hard", "highestTierName": "rack"}),

@@ -40,6 +40,7 @@ pub(super) struct EvaluationKey {
     pub(super) within: Option<DomainId>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct ClassEvaluation {
     pub(super) key: EvaluationKey,
     /// The result of `PreFilter`, as if every node had given it.

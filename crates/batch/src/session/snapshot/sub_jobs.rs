@@ -135,10 +135,8 @@ impl JobTopology {
         task: TaskId,
         labels: &TextMap,
     ) -> usize {
-        let policies = self.policies.iter().enumerate();
-        let matching = policies
-            .filter_map(|(at, policy)| Some((at, policy.values(labels)?)))
-            .next();
+        let mut policies = self.policies.iter().enumerate();
+        let matching = policies.find_map(|(at, policy)| Some((at, policy.values(labels)?)));
         let (id, policy) = match &matching {
             None => (job.to_owned(), None),
             Some((at, values)) => {
