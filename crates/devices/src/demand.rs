@@ -2,7 +2,7 @@
 
 use crate::allocation;
 use crate::claim::Claim;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Without};
 use crate::limits::{Limits, Problem};
 use crate::search::{search, shortage};
 use crate::selectors::Selectors;
@@ -140,6 +140,17 @@ impl Demand {
         node: &dyn Node,
         left: u64,
     ) -> (Result<Vec<Allocation>, Problem>, u64) {
+        self.allocate_without(known, &Without::default(), node, left)
+    }
+
+    /// [`Self::allocate_within`] as if some claims had no devices.
+    pub fn allocate_without(
+        &self,
+        known: &Inventory,
+        without: &Without,
+        node: &dyn Node,
+        left: u64,
+    ) -> (Result<Vec<Allocation>, Problem>, u64) {
         let evaluated = self.evaluated_cost.load(Ordering::Relaxed);
         let limits = Limits {
             evaluated: evaluated.saturating_add(left).min(MOST_EVALUATED + 1),
@@ -148,7 +159,7 @@ impl Demand {
         };
         let found = match &self.mistake {
             Some(mistake) => Err(Problem::Claim(mistake.clone())),
-            None => search(&self.claims, known, node, &limits),
+            None => search(&self.claims, (known, without), node, &limits),
         };
         (found, limits.spent.get())
     }

@@ -1,12 +1,16 @@
 //! Gathers the pools whose devices a node can use.
 
-use crate::Inventory;
+use crate::inventory::{Inventory, Without};
 use crate::pool::{Pool, pool_of};
 use crate::slice::{Node, Slice};
 use std::collections::BTreeMap;
 
 /// The pools in the order in which they are tried: by driver and name, those with binding conditions last.
-pub(crate) fn gather<'i>(known: &'i Inventory, node: &dyn Node) -> Vec<Pool<'i>> {
+pub(crate) fn gather<'i>(
+    known: &'i Inventory,
+    without: &'i Without,
+    node: &dyn Node,
+) -> Vec<Pool<'i>> {
     let mut pools: BTreeMap<(&str, &str), Vec<&Slice>> = BTreeMap::new();
     for slice in known.slices_at(node) {
         let (spec, pool) = (&slice.spec, &slice.spec.pool);
@@ -17,7 +21,8 @@ pub(crate) fn gather<'i>(known: &'i Inventory, node: &dyn Node) -> Vec<Pool<'i>>
     }
     let mut gathered: Vec<Pool<'i>> = Vec::new();
     for ((driver, name), slices) in pools {
-        let entry = known.pool((driver, name));
+        let entry = without.pool((driver, name));
+        let entry = entry.or_else(|| known.pool((driver, name)));
         gathered.extend(entry.and_then(|entry| pool_of((driver, name), entry, slices)));
     }
     // Counter sets count on every node, so that a request for all devices waits for these pools everywhere.

@@ -315,6 +315,25 @@ impl Inventory {
         }
     }
 
+    /// The pools as if these claims had no devices.
+    pub fn without<'c>(
+        &self,
+        claims: impl IntoIterator<Item = &'c wire::ResourceClaim>,
+    ) -> Without {
+        let mut without = Without::default();
+        let allocations = claims.into_iter();
+        let allocations = allocations.filter_map(|claim| claim.status.allocation.as_ref());
+        let results = allocations.flat_map(|allocation| &allocation.devices.results);
+        for result in results.filter(|result| result.admin_access != Some(true)) {
+            let key = (result.driver.clone(), result.pool.clone());
+            if let Some(known) = self.pools.get(&key) {
+                let pool = without.0.entry(key).or_insert_with(|| known.copied());
+                pool.count(result, false);
+            }
+        }
+        without
+    }
+
     /// The slices with devices for this node, sorted by name.
     pub(crate) fn slices_at<'i>(&'i self, node: &dyn Node) -> Vec<&'i Slice> {
         let of = |name: &str| self.by_node.get(name).into_iter().flatten();
@@ -358,17 +377,25 @@ impl Inventory {
         for device in devices.filter(|device| device.admin_access != Some(true)) {
             let key = (device.driver.clone(), device.pool.clone());
             let pool = self.pools.entry(key.clone()).or_default();
-            pool.forget_counters();
-            let usage = pool.usage.entry(device.device.clone()).or_default();
-            usage.count(device, more);
-            if usage.is_none() {
-                pool.usage.remove(&device.device);
-            }
+            pool.count(device, more);
             self.versions.usage(pool);
             if pool.is_empty() {
                 self.pools.remove(&key);
             }
         }
+    }
+}
+
+/// Pools as if some claims had no devices; see [`Inventory::without`].
+#[derive(Debug, Default)]
+pub struct Without(BTreeMap<PoolKey, PoolEntry>);
+
+impl Without {
+    pub(crate) fn pool(&self, (driver, name): (&str, &str)) -> Option<&PoolEntry> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&(driver.to_owned(), name.to_owned()))
     }
 }
 

@@ -30,7 +30,7 @@ pub use allocation::preference;
 pub use binding::{Binding, binding, has_failed_binding, needs_binding};
 pub use demand::Demand;
 pub use extended::{ContainerRequests, Mapping, SpecialRequests, special_claim, special_requests};
-pub use inventory::{Inventory, special_key};
+pub use inventory::{Inventory, Without, special_key};
 pub use limits::Problem;
 pub use slice::{Node, selects};
 

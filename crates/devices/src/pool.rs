@@ -3,6 +3,7 @@
 use crate::counters::Counters;
 use crate::slice::Slice;
 use crate::usage::Usage;
+use evictd_pod::wire::AllocatedDevice;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,6 +22,25 @@ pub(crate) struct PoolEntry {
 }
 
 impl PoolEntry {
+    /// A copy with its own use of devices.
+    pub(crate) fn copied(&self) -> Self {
+        Self {
+            slices: self.slices.clone(),
+            usage: self.usage.clone(),
+            counters: Mutex::default(),
+        }
+    }
+
+    /// Counts a device of an allocation as used or as free.
+    pub(crate) fn count(&mut self, device: &AllocatedDevice, more: bool) {
+        self.forget_counters();
+        let usage = self.usage.entry(device.device.clone()).or_default();
+        usage.count(device, more);
+        if usage.is_none() {
+            self.usage.remove(&device.device);
+        }
+    }
+
     /// The use of a device; `None` if no claim has it.
     pub(crate) fn usage(&self, device: &str) -> Option<&Usage> {
         self.usage.get(device)

@@ -11,7 +11,7 @@ use crate::candidate::{Candidate, Candidates};
 use crate::claim::{At, Claim, Count, ResolvedSubrequest, Subrequest};
 use crate::constraint::Constraint;
 use crate::gather::gather;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Without};
 use crate::limits::{Limits, Problem};
 use crate::pool::{Pool, State};
 use crate::selectors::{Selector, Selectors};
@@ -35,11 +35,11 @@ const STEPS_OF_UNIT: u64 = 32;
 /// Allocates all claims on a node, in their order.
 pub(crate) fn search(
     claims: &[Arc<Claim>],
-    known: &Inventory,
+    (known, without): (&Inventory, &Without),
     node: &dyn Node,
     limits: &Limits<'_>,
 ) -> Result<Vec<Allocation>, Problem> {
-    let pools = gather(known, node);
+    let pools = gather(known, without, node);
     let mut search = Search::new((claims, limits), known, &pools, node)?;
     match search.claim(0) {
         Ok(true) => Ok(search.allocations()),

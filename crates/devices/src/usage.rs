@@ -4,7 +4,7 @@ use crate::capacity::{Amounts, add};
 use evictd_pod::wire::AllocatedDevice;
 
 /// The use of one device by the allocated claims.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Usage {
     /// How many claims have it alone.
     dedicated: usize,

@@ -143,6 +143,22 @@ impl<'c> Checks<'c> {
         }
     }
 
+    /// From now on a pod that is removed gives back the devices that only removed pods use, as the controller of claims does
+    /// after its end.
+    pub fn free_devices(&mut self) {
+        for filter in &mut self.filters {
+            filter.free_devices(self.cluster);
+        }
+        let those = |which: fn(&dyn Filter) -> bool| -> Vec<usize> {
+            let all = self.filters.iter().enumerate();
+            let some = all.filter(|(_, filter)| which(&***filter));
+            some.map(|(index, _)| index).collect()
+        };
+        let changing = those(|filter| filter.changes());
+        self.comparisons += changing.len().saturating_sub(self.changing.len());
+        self.changing = changing;
+    }
+
     /// Starts a trial on a node.
     pub fn on(&mut self, id: NodeId) -> Trial<'_, 'c> {
         let here = Here::new(self.cluster, id);

@@ -42,6 +42,8 @@ pub struct Plan {
     /// The scheduler's actions, in order.
     pub actions: Vec<Action>,
     pub(crate) victims: Vec<u32>,
+    /// Whether victims give back their devices.
+    pub(crate) frees_devices: bool,
     /// How many nodes were tried.
     pub(crate) tried: usize,
 }
@@ -93,7 +95,11 @@ impl Plan {
         cluster
             .node_ids()
             .zip(&self.filter)
-            .filter(|(_, answer)| answer.is_err_and(Rejection::is_resolvable))
+            .filter(|(_, answer)| {
+                answer.is_err_and(|rejection| {
+                    rejection.is_resolvable() || (self.frees_devices && rejection.is_for_devices())
+                })
+            })
             .map(|(id, _)| id)
     }
 }

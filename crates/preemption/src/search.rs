@@ -19,6 +19,8 @@ pub struct Options {
     pub nodes: Nodes,
     /// Whether victims may violate budgets.
     pub policy: BudgetPolicy,
+    /// Whether pods are evicted for their devices where no other eviction helps. kube-scheduler never does that.
+    pub frees_devices: bool,
 }
 
 /// Which nodes are tried.
@@ -78,21 +80,47 @@ pub fn preempt(
 ) -> Result<Plan, PlanError> {
     let (cluster, preemptor) = (checks.cluster(), checks.pod());
     let mut plan = Plan::without_candidates(filter);
-    plan.ineligible = ineligible(cluster, preemptor, &plan, options.compat);
+    plan.ineligible = ineligible(cluster, preemptor, &plan, options);
     if plan.ineligible.is_some() {
         return Ok(plan);
     }
-    try_nodes(&mut plan, checks, budgets, options);
+    choose(&mut plan, checks, budgets, options, extenders)?;
+    if plan.chosen.is_none() && options.frees_devices {
+        let mut freeing = Plan::without_candidates(plan.filter.clone());
+        freeing.frees_devices = true;
+        checks.free_devices();
+        // Devices of pods that have ended are about to become free.
+        let is_free = freeing.potential(cluster).any(|id| checks.fits(id).is_ok());
+        if !is_free {
+            choose(&mut freeing, checks, budgets, options, extenders)?;
+        }
+        if freeing.chosen.is_some() {
+            plan = freeing;
+        }
+    }
+    plan.actions = actions::of(&plan, cluster, preemptor, options.compat, waiting);
+    Ok(plan)
+}
+
+/// Finds the candidates and picks one.
+fn choose(
+    plan: &mut Plan,
+    checks: &mut Checks<'_>,
+    budgets: &[Budget],
+    options: Options,
+    extenders: &mut [&mut dyn Extender],
+) -> Result<(), PlanError> {
+    let (cluster, preemptor) = (checks.cluster(), checks.pod());
+    try_nodes(plan, checks, budgets, options);
     if !plan.candidates.is_empty() {
-        ask_extenders(&mut plan, cluster, preemptor, extenders)?;
+        ask_extenders(plan, cluster, preemptor, extenders)?;
     }
     let victims = |candidate: &Candidate| plan.victims(candidate);
     if let Some((chosen, why)) = pick(cluster, &plan.candidates, victims, options.compat) {
         plan.chosen = Some(chosen);
         plan.why = why;
     }
-    plan.actions = actions::of(&plan, cluster, preemptor, options.compat, waiting);
-    Ok(plan)
+    Ok(())
 }
 
 /// Why the pod may not preempt, if so.
@@ -100,15 +128,18 @@ fn ineligible(
     cluster: &Cluster,
     preemptor: &Pod,
     plan: &Plan,
-    compat: Compat,
+    options: Options,
 ) -> Option<Ineligible> {
+    let compat = options.compat;
     if preemptor.identity.never_preempts {
         return Some(Ineligible::Never);
     }
     let nominated = cluster.symbols().text(preemptor.identity.nominated?);
     let id = cluster.find_node(nominated)?;
-    let is_unresolvable =
-        plan.filter[id.index()].is_err_and(|rejection| !rejection.is_resolvable());
+    let is_unresolvable = plan.filter[id.index()].is_err_and(|rejection| {
+        let waits_for_devices = options.frees_devices && rejection.is_for_devices();
+        !rejection.is_resolvable() && !waits_for_devices
+    });
     // No eviction helps on the nominated node, so the pod may preempt on others.
     if is_unresolvable && compat > Compat::V1_18 {
         return None;
@@ -129,6 +160,7 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
         compat,
         nodes,
         policy,
+        ..
     } = options;
     let mut potential: Vec<NodeId> = plan.potential(cluster).collect();
     let wanted = rotate(&mut potential, nodes, compat);
@@ -215,6 +247,9 @@ pub fn explain_node(
     node: NodeId,
 ) -> (Vec<Step>, Result<usize, NotCandidate>) {
     let mut checks = Checks::new(cluster, preemptor);
+    if options.frees_devices {
+        checks.free_devices();
+    }
     let mut usage = BudgetUsage::new(cluster, budgets, options.compat > Compat::V1_18);
     let mut scratch = Scratch::default();
     let mut steps = Vec::new();

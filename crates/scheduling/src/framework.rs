@@ -67,6 +67,8 @@ pub struct Framework {
     pub(crate) has_custom_plugins: bool,
     /// How long the devices of a pod may take to be bound.
     pub(crate) device_timeout: Duration,
+    /// Whether pods are evicted for their devices where no other eviction helps.
+    pub(crate) frees_devices: bool,
     /// Whether `DynamicResources` keeps pods out of the queue whose claims do not exist yet (`PreEnqueue`).
     pub(crate) waits_for_claims: bool,
 }
@@ -152,6 +154,7 @@ impl Framework {
                 recorder: Arc::new(NoRecorder),
                 has_custom_plugins: false,
                 device_timeout: Duration::from_mins(10),
+                frees_devices: false,
                 waits_for_claims: true,
             })
     }
@@ -236,6 +239,7 @@ impl Framework {
             recorder: Arc::new(NoRecorder),
             has_custom_plugins: !custom.is_empty(),
             device_timeout: profile.args.binding_timeout.unsigned_abs(),
+            frees_devices: profile.args.frees_devices,
             waits_for_claims: waits_for_claims(profile),
         })
     }

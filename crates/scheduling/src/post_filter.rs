@@ -86,7 +86,10 @@ impl Framework {
                         &mut checks,
                         filtered.rejections_by_node(),
                         budgets,
-                        options,
+                        Options {
+                            frees_devices: options.frees_devices || self.frees_devices,
+                            ..options
+                        },
                         extenders,
                         is_waiting,
                     )?;

@@ -5,7 +5,7 @@ use super::{Search, Stop, constraints};
 use crate::capacity;
 use crate::claim::{At, Claim, Count, ResolvedSubrequest};
 use crate::gather::gather;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Without};
 use crate::limits::{Limits, Problem};
 use crate::pool::{Pool, State};
 use crate::slice::Node;
@@ -29,7 +29,8 @@ pub(crate) fn shortage(
     node: &dyn Node,
     limits: &Limits<'_>,
 ) -> Option<String> {
-    let pools = gather(known, node);
+    let without = Without::default();
+    let pools = gather(known, &without, node);
     let mut search = Search::new((claims, limits), known, &pools, node).ok()?;
     let holders = Holders::new(known, &pools);
     let mut lines = Vec::new();

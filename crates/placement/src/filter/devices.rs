@@ -15,7 +15,7 @@ use evictd_devices::{
 };
 use evictd_pod::resource_claims::{PodClaim, StoredClaim};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const NOT_ENOUGH: &str = "cannot allocate all claims";
@@ -139,6 +139,36 @@ struct Devices {
     reaches: Vec<NodeSelector>,
     /// Whether a claim has devices that cannot be bound.
     has_failed: bool,
+    /// The devices that removed pods give back, if they do.
+    freed: Option<Freed>,
+}
+
+/// A claim's namespace and name.
+type ClaimName = (String, String);
+
+/// The pods that are removed in a trial, and the claims that no existing pod uses.
+struct Freed {
+    /// Removed pods, by UID.
+    removed: BTreeSet<Arc<str>>,
+    /// Their claims, and those of pods that have ended, by namespace and name.
+    claims: BTreeSet<ClaimName>,
+    /// The claims of pods that have ended.
+    ended: BTreeSet<ClaimName>,
+    /// The allocated claims that a pod has reserved, by its UID.
+    by_pod: BTreeMap<String, Vec<ClaimName>>,
+}
+
+impl Freed {
+    /// Whether only removed pods and pods that do not exist have reserved a claim.
+    fn is_free(&self, cluster: &Cluster, claim: &ResourceClaim) -> bool {
+        let mut reserved = claim.status.reserved_for.iter();
+        claim.status.allocation.is_some()
+            && !claim.status.reserved_for.is_empty()
+            && reserved.all(|consumer| {
+                consumer.resource == "pods"
+                    && (self.removed.contains(&*consumer.uid) || !cluster.has_pod(&consumer.uid))
+            })
+    }
 }
 
 impl Devices {
@@ -175,6 +205,7 @@ impl Devices {
             is_left_over,
             reaches,
             has_failed,
+            freed: None,
         })
     }
 
@@ -222,7 +253,91 @@ fn node_view(here: Here<'_>) -> NodeView<'_> {
     }
 }
 
+/// Whether a node is rejected for devices that another pod may give back.
+pub(super) fn is_for_devices(reason: Reason) -> bool {
+    reason == Reason::Message(NOT_ENOUGH)
+}
+
+impl Devices {
+    /// The result and its cost while removed pods give back their devices.
+    fn fits_freed(
+        &self,
+        here: Here<'_>,
+        (demand, freed): (&Demand, &Freed),
+        left: u64,
+    ) -> (Result<(), Problem>, u64) {
+        let known = here.cluster.devices();
+        let claims = freed.claims.iter();
+        let claims = claims.filter_map(|(namespace, name)| known.claim(namespace, name));
+        let without = known.without(claims.filter(|claim| freed.is_free(here.cluster, claim)));
+        let (found, cost) = demand.allocate_without(known, &without, &node_view(here), left);
+        (found.map(|_| ()), cost)
+    }
+}
+
 impl Filter for Devices {
+    fn changes(&self) -> bool {
+        self.freed.is_some()
+    }
+
+    fn keeps_state(&self) -> bool {
+        false
+    }
+
+    fn free_devices(&mut self, cluster: &Cluster) {
+        let mut freed = Freed {
+            removed: BTreeSet::new(),
+            claims: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            by_pod: BTreeMap::new(),
+        };
+        for claim in cluster.devices().claims() {
+            if claim.status.allocation.is_none() {
+                continue;
+            }
+            let metadata = &claim.metadata;
+            let name = (
+                metadata.namespace_or_default().to_owned(),
+                metadata.name.clone(),
+            );
+            if freed.is_free(cluster, claim) {
+                freed.ended.insert(name.clone());
+            }
+            for consumer in &claim.status.reserved_for {
+                let claims = freed.by_pod.entry(consumer.uid.clone()).or_default();
+                claims.push(name.clone());
+            }
+        }
+        freed.claims.clone_from(&freed.ended);
+        self.freed = Some(freed);
+    }
+
+    fn enter(&mut self, _here: Here<'_>) {
+        if let Some(freed) = &mut self.freed {
+            freed.removed.clear();
+            freed.claims.clone_from(&freed.ended);
+        }
+    }
+
+    fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
+        let Some(freed) = &mut self.freed else {
+            return;
+        };
+        if times < 0 {
+            freed.removed.insert(Arc::clone(&pod.identity.uid));
+            let claims = freed.by_pod.get(pod.uid()).into_iter().flatten();
+            freed.claims.extend(claims.cloned());
+        } else {
+            // Its claims stay in the list, but a pod that is there uses them.
+            freed.removed.remove(&*pod.identity.uid);
+        }
+    }
+
+    /// A nominated pod has no devices yet.
+    fn visit(&mut self, _here: Here<'_>, _pod: &Pod) {}
+
+    fn end_visit(&mut self, _here: Here<'_>, _pod: &Pod) {}
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         let node = node_view(here);
         if self.is_left_over {
@@ -237,7 +352,10 @@ impl Filter for Devices {
                 return Err(Rejection::unresolvable(INTERRUPTED));
             }
             let left = interrupt.left_for_devices(self.namespace);
-            let (found, cost) = demand.fits_within(here.cluster.devices(), &node, left);
+            let (found, cost) = match &self.freed {
+                Some(freed) => self.fits_freed(here, (demand, freed), left),
+                None => demand.fits_within(here.cluster.devices(), &node, left),
+            };
             interrupt.charge_devices(self.namespace, cost);
             found.map_err(|problem| rejection(&problem))?;
         }

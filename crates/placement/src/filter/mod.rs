@@ -100,6 +100,12 @@ impl Rejection {
         self.code == Code::Unschedulable
     }
 
+    /// Whether the node has too few devices, or an allocated claim cannot be used there. kube-scheduler does not evict pods
+    /// for devices.
+    pub fn is_for_devices(self) -> bool {
+        devices::is_for_devices(self.reason)
+    }
+
     /// A rejection that evicting pods cannot change.
     pub const fn unresolvable(message: &'static str) -> Self {
         Self {
@@ -164,6 +170,9 @@ pub trait Filter: Send + Sync {
     fn end_visit(&mut self, here: Here<'_>, pod: &Pod) {
         self.change(here, pod, -1);
     }
+
+    /// From now on a pod that is removed gives back the devices that only removed pods use.
+    fn free_devices(&mut self, _cluster: &Cluster) {}
 
     /// Checks whether the pod may be on the node.
     fn check(&self, here: Here<'_>) -> Result<(), Rejection>;

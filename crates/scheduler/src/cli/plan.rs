@@ -45,6 +45,9 @@ pub(super) struct Arguments {
     /// The node at which the sample begins, modulo the number of nodes. Default: a random node.
     #[arg(long, value_name = "N", requires = "sample")]
     seed: Option<u64>,
+    /// Evict pods for their devices where no other eviction helps. kube-scheduler never does that.
+    #[arg(long)]
+    free_devices: bool,
     /// Never violate a PodDisruptionBudget. kube-scheduler does so as a last resort.
     #[arg(long, value_enum, value_name = "POLICY")]
     budget: Option<Policy>,
@@ -133,6 +136,7 @@ impl Arguments {
             compat: self.form,
             nodes,
             policy,
+            frees_devices: self.free_devices,
         }
     }
 }

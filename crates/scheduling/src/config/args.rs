@@ -46,6 +46,9 @@ pub struct Args {
     pub binding_shape: Vec<(i64, i64)>,
     /// `DefaultPreemptionArgs`: on how many nodes, in percent and at least, kube-scheduler looks for candidates. Here it is all.
     pub candidate_nodes: (i64, i64),
+    /// `DefaultPreemptionArgs`: whether pods are evicted for their devices where no other eviction helps. kube-scheduler has no such
+    /// field.
+    pub frees_devices: bool,
     /// `DynamicResourcesArgs`: the timeout of the search for devices on a node; zero for none.
     pub filter_timeout: SignedDuration,
     /// `DynamicResourcesArgs`: the timeout of a device binding.
@@ -63,6 +66,7 @@ impl Default for Args {
             bind_timeout_seconds: 600,
             binding_shape: Vec::new(),
             candidate_nodes: (10, 100),
+            frees_devices: false,
             filter_timeout: SignedDuration::from_secs(10),
             binding_timeout: SignedDuration::from_mins(10),
         }
@@ -189,7 +193,12 @@ impl Args {
                     self.spread = spread(&field.path, wire, errors);
                 }
             }
-            "DefaultPreemption" => self.candidate_nodes = preemption(field, errors),
+            "DefaultPreemption" => {
+                let read = field.parse("DefaultPreemptionArgs", errors);
+                let read: wire::PreemptionArgs = read.unwrap_or_default();
+                self.frees_devices = read.frees_devices;
+                self.candidate_nodes = preemption(&field.path, &read, errors);
+            }
             "VolumeBinding" => self.volume_binding(field, errors),
             "DynamicResources" => self.dynamic_resources(field, errors),
             // The other plugins have no arguments.
@@ -266,12 +275,9 @@ fn check_affinity(field: &str, added: &NodeAffinity, errors: &mut FieldErrors) {
 }
 
 /// The arguments are checked although they have no effect here, so that a file is valid here if kube-scheduler accepts it.
-fn preemption(field: &Field, errors: &mut FieldErrors) -> (i64, i64) {
-    let read: Option<wire::PreemptionArgs> = field.parse("DefaultPreemptionArgs", errors);
-    let read = read.unwrap_or_default();
+fn preemption(path: &str, read: &wire::PreemptionArgs, errors: &mut FieldErrors) -> (i64, i64) {
     let percent = read.min_candidate_nodes_percentage.unwrap_or(10);
     let absolute = read.min_candidate_nodes_absolute.unwrap_or(100);
-    let path = &field.path;
     errors.within(
         &format!("{path}.minCandidateNodesPercentage"),
         percent,

@@ -108,10 +108,16 @@ fn args(args: &Args) -> Vec<Value> {
         ),
     };
     let (percent, absolute) = args.candidate_nodes;
+    let mut preemption =
+        json!({ "minCandidateNodesPercentage": percent, "minCandidateNodesAbsolute": absolute });
+    if args.frees_devices {
+        // Without it kube-scheduler reads the file, too.
+        preemption["freesDevices"] = Value::Bool(true);
+    }
     [
         (
             "DefaultPreemption",
-            json!({ "minCandidateNodesPercentage": percent, "minCandidateNodesAbsolute": absolute }),
+            preemption,
         ),
         (
             "DynamicResources",

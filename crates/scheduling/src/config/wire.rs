@@ -248,6 +248,7 @@ pub(super) struct PreemptionArgs {
     pub(super) kind: String,
     pub(super) min_candidate_nodes_percentage: Option<i64>,
     pub(super) min_candidate_nodes_absolute: Option<i64>,
+    pub(super) frees_devices: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]

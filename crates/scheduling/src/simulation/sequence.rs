@@ -173,6 +173,10 @@ pub fn run_sequence(
             ..Claims::default()
         },
         volumes: Volumes::default(),
+        frees_devices: config
+            .profiles
+            .iter()
+            .any(|profile| profile.args.frees_devices),
         has_devices: sequence.objects.iter().any(|object| {
             matches!(
                 object,
@@ -232,6 +236,8 @@ struct Run {
     volumes: Volumes,
     /// Whether pods are tried at once, without waiting in the queue.
     is_direct: bool,
+    /// Whether victims give back their devices.
+    frees_devices: bool,
     /// Whether there are devices. Then attempts show claims instead of scores and plugins.
     has_devices: bool,
     counted: Vec<String>,
@@ -405,6 +411,9 @@ impl Run {
                 self.outcome.attempts.push(outcome);
                 self.note_preempted(&named, &victims);
                 for victim in victims {
+                    if self.frees_devices {
+                        self.give_back_devices(&victim);
+                    }
                     self.change(&victim, None);
                 }
                 if let Some(node) = rejected.nominated {
@@ -476,6 +485,32 @@ impl Run {
             outcome.writes.push(format!("create pods/binding {named}"));
         }
         true
+    }
+
+    /// As the controller of claims: a pod that ends no longer uses its claims, and claims without pods lose their devices.
+    fn give_back_devices(&mut self, victim: &str) {
+        let Some(uid) = self.pods.get(victim).map(|pod| pod.metadata.uid.clone()) else {
+            return;
+        };
+        let claims = self.claims.all.values();
+        let used = claims.filter(|claim| {
+            let mut reserved = claim.status.reserved_for.iter();
+            reserved.any(|consumer| *consumer.uid == *uid)
+        });
+        let used: Vec<Arc<wire::ResourceClaim>> = used.map(Arc::clone).collect();
+        for old in used {
+            let mut new = (*old).clone();
+            new.status
+                .reserved_for
+                .retain(|consumer| *consumer.uid != *uid);
+            if new.status.reserved_for.is_empty() {
+                new.status = wire::ResourceClaimState::default();
+            }
+            self.report(&Event::Change(Change::ResourceClaim(Delta {
+                old: Some(old),
+                new: Some(Arc::new(new)),
+            })));
+        }
     }
 
     /// The claims of a pod, by name.

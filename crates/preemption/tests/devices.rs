@@ -1,0 +1,187 @@
+//! Preemption that frees devices: only where no other eviction helps, and never a victim that frees nothing.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_placement::{Checks, Cluster};
+use evictd_preemption::{Options, Plan, plan};
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::{Value, from_value, json};
+
+/// A pod of a node: its priority, and the devices that its claim has.
+#[derive(Debug, Clone)]
+struct Holder {
+    priority: i32,
+    devices: Vec<usize>,
+}
+
+/// One node with devices, and pods that hold some of them.
+#[derive(Debug, Clone)]
+struct Scene {
+    devices: usize,
+    holders: Vec<Holder>,
+    wanted: usize,
+}
+
+fn claim(name: &str, count: usize, devices: &[usize]) -> Value {
+    let results: Vec<Value> = devices
+        .iter()
+        .map(|index| json!({ "request": "r", "driver": "d", "pool": "n", "device": format!("d{index}") }))
+        .collect();
+    let mut claim = json!({ "metadata": { "name": name, "namespace": "default", "uid": name },
+        "spec": { "devices": { "requests": [{ "name": "r",
+            "exactly": { "deviceClassName": "gpu", "count": count } }] } } });
+    if !devices.is_empty() {
+        claim["status"] = json!({ "allocation": { "devices": { "results": results } },
+            "reservedFor": [{ "resource": "pods", "name": name, "uid": format!("uid-{name}") }] });
+    }
+    claim
+}
+
+fn pod(name: &str, priority: i32, node: &str) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "default", "uid": format!("uid-{name}") },
+        "spec": { "priority": priority, "nodeName": node, "containers": [{ "name": "c" }],
+            "resourceClaims": [{ "name": "r", "resourceClaimName": name }] },
+        "status": { "phase": if node.is_empty() { "Pending" } else { "Running" } } })
+}
+
+impl Scene {
+    /// The cluster without some of the holders, whose claims are deallocated.
+    fn cluster(&self, without: &[usize]) -> Cluster {
+        let mut cluster = Cluster::new();
+        let node =
+            json!({ "metadata": { "name": "n" }, "status": { "allocatable": { "pods": "110" } } });
+        cluster.add_node(&Deserialize::deserialize(node).unwrap());
+        let class = json!({ "metadata": { "name": "gpu" }, "spec": {} });
+        cluster.put_device_class(from_value(class).unwrap());
+        let devices: Vec<Value> = (0..self.devices)
+            .map(|index| json!({ "name": format!("d{index}") }))
+            .collect();
+        let slice = json!({ "metadata": { "name": "n" }, "spec": { "driver": "d", "nodeName": "n",
+            "pool": { "name": "n", "generation": 1, "resourceSliceCount": 1 }, "devices": devices } });
+        cluster.devices_mut().put_slice(from_value(slice).unwrap());
+        for (index, holder) in self.holders.iter().enumerate() {
+            if without.contains(&index) {
+                continue;
+            }
+            let name = format!("p{index}");
+            let held = claim(&name, holder.devices.len().max(1), &holder.devices);
+            cluster.devices_mut().put_claim(from_value(held).unwrap());
+            cluster
+                .add_pod(from_value(pod(&name, holder.priority, "n")).unwrap())
+                .unwrap();
+        }
+        let wants = claim("new", self.wanted, &[]);
+        cluster.devices_mut().put_claim(from_value(wants).unwrap());
+        cluster
+    }
+
+    fn plan(&self, frees_devices: bool) -> (Plan, Vec<usize>) {
+        let mut cluster = self.cluster(&[]);
+        let new = cluster
+            .pod(from_value(pod("new", 10, "")).unwrap())
+            .unwrap();
+        let options = Options {
+            frees_devices,
+            ..Options::default()
+        };
+        let found = plan(&cluster, &[], &new, options, &mut [], &|_| false).unwrap();
+        let victims = found.choice().map(|choice| {
+            let pods = &cluster.node(choice.node).pods;
+            let victims = found.victims(choice).iter();
+            let names = victims.map(|index| pods[*index as usize].name()[1..].parse().unwrap());
+            names.collect()
+        });
+        (found, victims.unwrap_or_default())
+    }
+
+    fn fits_without(&self, without: &[usize]) -> bool {
+        let mut cluster = self.cluster(without);
+        let new = cluster
+            .pod(from_value(pod("new", 10, "")).unwrap())
+            .unwrap();
+        let node = cluster.find_node("n").unwrap();
+        Checks::new(&cluster, &new).fits(node).is_ok()
+    }
+}
+
+fn scenes() -> impl Strategy<Value = Scene> {
+    let holders = prop::collection::vec((0..20_i32, 0..3_usize), 0..6);
+    (1..7_usize, holders, 1..5_usize).prop_map(|(devices, holders, wanted)| {
+        let mut next = 0;
+        let holders = holders.into_iter().map(|(priority, count)| {
+            let held = next..(next + count).min(devices);
+            next = held.end.max(next);
+            Holder {
+                priority,
+                devices: held.collect(),
+            }
+        });
+        Scene {
+            devices,
+            holders: holders.collect(),
+            wanted,
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_victim_frees_nothing_and_every_way_is_found(scene in scenes()) {
+        let (found, victims) = scene.plan(true);
+        let lower: Vec<usize> = (0..scene.holders.len())
+            .filter(|index| scene.holders[*index].priority < 10)
+            .collect();
+        prop_assert_eq!(found.fits(), scene.fits_without(&[]));
+        if found.fits() {
+            prop_assert!(victims.is_empty());
+            return Ok(());
+        }
+        prop_assert_eq!(!victims.is_empty(), scene.fits_without(&lower));
+        for victim in &victims {
+            prop_assert!(lower.contains(victim));
+            prop_assert!(!scene.holders[*victim].devices.is_empty(), "{victim} has no devices");
+            let others: Vec<usize> = victims.iter().copied().filter(|other| other != victim).collect();
+            prop_assert!(!scene.fits_without(&others), "{victim} is not needed");
+        }
+        if !victims.is_empty() {
+            prop_assert!(scene.fits_without(&victims));
+        }
+        // kube-scheduler's form never evicts for devices.
+        let (upstream, none) = scene.plan(false);
+        prop_assert!(none.is_empty() && upstream.chosen.is_none());
+    }
+}
+
+/// The claim of a pod that has ended is about to be deallocated, so no pod is evicted.
+#[test]
+fn devices_of_ended_pods_are_awaited() {
+    let scene = Scene {
+        devices: 2,
+        holders: vec![
+            Holder {
+                priority: 0,
+                devices: vec![0],
+            },
+            Holder {
+                priority: 0,
+                devices: vec![1],
+            },
+        ],
+        wanted: 1,
+    };
+    assert_eq!(scene.plan(true).1.len(), 1);
+    let mut cluster = scene.cluster(&[0]);
+    let ended = claim("p0", 1, &[0]);
+    cluster.devices_mut().put_claim(from_value(ended).unwrap());
+    let new = cluster
+        .pod(from_value(pod("new", 10, "")).unwrap())
+        .unwrap();
+    let options = Options {
+        frees_devices: true,
+        ..Options::default()
+    };
+    let found = plan(&cluster, &[], &new, options, &mut [], &|_| false).unwrap();
+    assert!(!found.fits() && found.chosen.is_none());
+}
