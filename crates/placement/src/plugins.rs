@@ -223,8 +223,19 @@ impl Plugin for NodeVolumeLimits {
 }
 
 /// Volumes that only some nodes reach, and claims that are bound when their pod is scheduled.
-#[derive(Debug, Clone, Copy)]
-pub struct VolumeBinding;
+#[derive(Debug, Clone)]
+pub struct VolumeBinding {
+    /// The score from 0 to 10 by the share of storage that is used, in percent.
+    pub shape: Vec<(i64, i64)>,
+}
+
+impl Default for VolumeBinding {
+    fn default() -> Self {
+        Self {
+            shape: vec![(0, 10), (100, 0)],
+        }
+    }
+}
 
 impl Plugin for VolumeBinding {
     fn name(&self) -> &'static str {
@@ -237,6 +248,10 @@ impl Plugin for VolumeBinding {
 
     fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         filter::volume_binding::new(cluster, pod)
+    }
+
+    fn score(&self, cluster: &Cluster, pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
+        score::volume_binding::new(cluster, pod, &self.shape)
     }
 }
 
@@ -490,7 +505,7 @@ pub(crate) fn default_filters(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filte
         &fit,
         &VolumeRestrictions,
         &NodeVolumeLimits,
-        &VolumeBinding,
+        &VolumeBinding::default(),
         &VolumeZone,
         &spread,
         &InterPodAffinity::default(),

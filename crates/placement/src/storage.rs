@@ -39,16 +39,25 @@ pub(crate) struct Storage {
     pub(crate) claims: Objects<(Symbol, Symbol), PersistentClaim>,
     pub(crate) volumes: Objects<Symbol, PersistentVolume>,
     pub(crate) classes: Objects<Symbol, StorageClass>,
-    /// The attach limit of each driver, by node. Drivers without a limit are left out.
-    pub(crate) limits: Objects<Symbol, Box<[(Symbol, i64)]>>,
-    /// By driver: whether it publishes storage capacities (`storageCapacity` of its `CSIDriver`).
-    pub(crate) drivers: Objects<Symbol, bool>,
+    /// The drivers that are registered on each node, with their attach limits.
+    pub(crate) limits: Objects<Symbol, Box<[(Symbol, Option<i64>)]>>,
+    /// By driver.
+    pub(crate) drivers: Objects<Symbol, CsiDriver>,
     /// By namespace and name.
     pub(crate) capacities: Objects<(Symbol, Symbol), Capacity>,
     /// The node of each `VolumeAttachment`, by its name.
     attachments: Objects<Symbol, Symbol>,
     /// The attachments of each node.
     attachments_of: HashMap<Symbol, Vec<VolumeAttachment>>,
+}
+
+/// A `CSIDriver`.
+#[derive(Debug)]
+pub(crate) struct CsiDriver {
+    /// Whether it publishes storage capacities.
+    pub(crate) publishes_capacity: bool,
+    /// Whether pods with its volumes are kept off nodes without it.
+    pub(crate) must_be_installed: bool,
 }
 
 /// A `VolumeAttachment` of a persistent volume.
@@ -65,6 +74,8 @@ pub(crate) struct Capacity {
     pub(crate) class: Symbol,
     /// Bytes of the largest volume that can be provisioned; `None` is unknown and counts as none.
     pub(crate) largest_volume: Option<i64>,
+    /// Bytes that are left for all volumes; `None` is unknown.
+    pub(crate) total: Option<i64>,
     /// The nodes to which it applies.
     pub(crate) nodes: Selector,
 }
@@ -332,7 +343,11 @@ impl Storage {
 
     pub(crate) fn add_driver(&mut self, symbols: &mut Symbols, wire: &wire::CsiDriverObject) {
         let name = symbols.intern(&wire.metadata.name);
-        self.drivers.put(symbols, name, wire.spec.storage_capacity);
+        let driver = CsiDriver {
+            publishes_capacity: wire.spec.storage_capacity,
+            must_be_installed: wire.spec.prevent_pod_scheduling_if_missing,
+        };
+        self.drivers.put(symbols, name, driver);
     }
 
     pub(crate) fn add_capacity(
@@ -346,6 +361,7 @@ impl Storage {
         let capacity = Capacity {
             class: symbols.intern(&wire.storage_class_name),
             largest_volume: largest_volume.map(|largest_volume| units("storage", largest_volume)),
+            total: wire.capacity.map(|total| units("storage", total)),
             nodes: nodes.map_err(mistake("nodeTopology"))?,
         };
         let namespace = symbols.intern(wire.metadata.namespace_or_default());
@@ -356,10 +372,7 @@ impl Storage {
 
     pub(crate) fn add_csi_node(&mut self, symbols: &mut Symbols, wire: &wire::CsiNode) {
         let drivers = wire.spec.drivers.iter();
-        let limits = drivers.filter_map(|driver| {
-            let count = driver.allocatable.count?;
-            Some((symbols.intern(&driver.name), count))
-        });
+        let limits = drivers.map(|driver| (symbols.intern(&driver.name), driver.allocatable.count));
         let limits: Box<[_]> = limits.collect();
         let name = symbols.intern(&wire.metadata.name);
         self.limits.put(symbols, name, limits);

@@ -433,7 +433,12 @@ fn built_in(
         "NodeResourcesFit" => Arc::new(args.fit.clone()),
         "VolumeRestrictions" => Arc::new(plugins::VolumeRestrictions),
         "NodeVolumeLimits" => Arc::new(plugins::NodeVolumeLimits),
-        "VolumeBinding" => Arc::new(plugins::VolumeBinding),
+        "VolumeBinding" => Arc::new(match args.binding_shape.as_slice() {
+            [] => plugins::VolumeBinding::default(),
+            shape => plugins::VolumeBinding {
+                shape: shape.to_vec(),
+            },
+        }),
         "VolumeZone" => Arc::new(plugins::VolumeZone),
         "PodTopologySpread" => Arc::new(match &args.spread {
             SpreadDefaults::System => plugins::PodTopologySpread::of_system(cluster),

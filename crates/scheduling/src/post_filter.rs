@@ -4,8 +4,10 @@ use crate::cycle::{Filtered, Verdict};
 use crate::framework::{Framework, PostFilter};
 use crate::pre_bind::ClaimRef;
 use evictd_placement::{Cluster, Pod, has_claims, left_over_claim, unavailable_claim};
+use evictd_pod::compatibility::Release;
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
 /// The input of a preemption beside the cluster.
 pub struct PreemptionInput<'a, 'e> {
@@ -34,7 +36,7 @@ impl<'a> PreemptionInput<'a, '_> {
 /// The result for a pod that fits on no node.
 #[derive(Debug)]
 pub struct PostFilterResult {
-    /// The message about the nodes (S5-051).
+    /// The message about the nodes (S5-051), from 1.37 on with the preemption that was found (S7-083).
     pub fit_error: String,
     /// The plugins that rejected the pod, by name (S5-052).
     pub plugins: BTreeSet<String>,
@@ -99,8 +101,19 @@ impl Framework {
                 }
             }
         }
-        let fit_error = filtered.fit_error(cluster, pod);
-        let is_nominated = plan.as_ref().is_some_and(|plan| plan.chosen.is_some());
+        let mut fit_error = filtered.fit_error(cluster, pod);
+        let choice = plan.as_ref().and_then(|plan| Some((plan, plan.choice()?)));
+        if let Some((plan, choice)) = choice
+            && cluster.compatibility().is_at_least(Release::V1_37)
+        {
+            let (node, victims) = (cluster.node_name(choice.node), plan.victims(choice).len());
+            // Writing to a String does not fail.
+            let _ = write!(
+                fit_error,
+                " preemption: found a potential placement for pod on node {node}, preempting {victims} victims"
+            );
+        }
+        let is_nominated = choice.is_some();
         let message = if messages.is_empty() {
             fit_error.clone()
         } else {

@@ -142,7 +142,6 @@ impl Scheduler {
     /// Changes the release of Kubernetes, before the first event.
     pub fn set_compatibility(&mut self, compatibility: Compatibility) {
         self.state.cluster_mut().set_compatibility(compatibility);
-        self.state.queue.set_compatibility(compatibility);
     }
 
     /// Measures the queueing hints. The frameworks have recorders of their own.

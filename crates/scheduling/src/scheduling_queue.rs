@@ -13,7 +13,7 @@ use crate::plugins::PluginSet;
 use crate::pod_lifecycle::{Command, Event as PodEvent, Phase, PodLifecycles};
 use crate::queue::{Event, Moved, Pool, Popped, QueueError, QueuedPod, Scope, Settings};
 use crate::recorder::SharedRecorder;
-use evictd_pod::{compatibility::Compatibility, wire};
+use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -72,10 +72,6 @@ impl SchedulingQueue {
                 ..HintContext::default()
             },
         }
-    }
-
-    pub(crate) fn set_compatibility(&mut self, compatibility: Compatibility) {
-        self.hints.settings.compatibility = compatibility;
     }
 
     /// Measures the queueing hints.

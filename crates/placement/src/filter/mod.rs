@@ -25,6 +25,7 @@ use crate::cluster::Cluster;
 use crate::id::NodeId;
 use crate::node::Node;
 use crate::pod::Pod;
+use crate::symbol::Symbol;
 
 pub use devices::{
     DEVICES_GO_ON, device_choices, has_claims, left_over_claim, shared_claims, unavailable_claim,
@@ -72,6 +73,8 @@ pub enum Reason {
     /// Insufficient resources: a bit each for pods, cpu, memory, ephemeral storage and every scalar resource of the
     /// pod.
     Insufficient(u64),
+    /// This CSI driver is not registered on the node.
+    NoDriver(Symbol),
 }
 
 /// The message of a node with a pod whose spec could not be read.
@@ -216,5 +219,9 @@ pub fn messages_in_order(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<St
         Reason::Messages(one, other) => vec![one.to_owned(), other.to_owned()],
         Reason::Claim(index) => vec![claims::messages(cluster, pod, index)],
         Reason::Insufficient(bits) => fit::messages(cluster, pod, bits),
+        Reason::NoDriver(driver) => {
+            let driver = cluster.symbols().text(driver);
+            vec![format!("{driver} CSI driver is not installed on the node")]
+        }
     }
 }

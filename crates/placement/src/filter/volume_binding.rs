@@ -27,11 +27,12 @@ struct Bound {
 }
 
 /// A claim that waits for its first consumer.
-struct DelayedClaim {
+pub(crate) struct DelayedClaim {
     claim: String,
-    requested: i64,
+    pub(crate) class: Symbol,
+    pub(crate) requested: i64,
     /// The node on which its volume is being provisioned.
-    selected_node: Option<Symbol>,
+    pub(crate) selected_node: Option<Symbol>,
     /// Volumes that match the claim where they are reachable, the smallest first.
     volumes: Box<[(Symbol, Option<NodeSelector>)]>,
     /// Whether a volume can be provisioned.
@@ -39,7 +40,14 @@ struct DelayedClaim {
     /// The nodes where it can be provisioned.
     topologies: Option<NodeSelector>,
     /// The nodes with enough storage capacity, if the driver publishes capacities.
-    capacity_nodes: Option<Box<[Selector]>>,
+    capacity_nodes: Option<Box<[CapacityNodes]>>,
+}
+
+/// Nodes with enough storage capacity.
+struct CapacityNodes {
+    nodes: Selector,
+    /// Bytes that are left there; `None` is unknown.
+    total: Option<i64>,
 }
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
@@ -52,17 +60,22 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             affinity: volume.affinity.clone()?,
         })
     });
-    let delayed = known().filter(|claim| claim.state == ClaimState::Unbound);
-    let delayed = delayed.filter_map(|claim| DelayedClaim::new(cluster, claim));
-    let mut delayed: Vec<_> = delayed.collect();
-    // The smallest first, as in kube-scheduler: a large volume is left for a large claim.
-    delayed.sort_by_key(|claim| claim.requested);
     let filter = VolumeBinding {
         bound: bound.collect(),
-        delayed: delayed.into(),
+        delayed: delayed(cluster, pod),
     };
     let nothing = filter.bound.is_empty() && filter.delayed.is_empty();
     (!nothing).then(|| Box::new(filter) as _)
+}
+
+/// The claims of a pod that wait for it. The smallest comes first, as in kube-scheduler: a large volume is left for a large claim.
+pub(crate) fn delayed(cluster: &Cluster, pod: &Pod) -> Box<[DelayedClaim]> {
+    let known = claims::known(cluster, cluster.template(pod)).map(|(_, claim)| claim);
+    let delayed = known.filter(|claim| claim.state == ClaimState::Unbound);
+    let delayed = delayed.filter_map(|claim| DelayedClaim::new(cluster, claim));
+    let mut delayed: Vec<_> = delayed.collect();
+    delayed.sort_by_key(|claim| claim.requested);
+    delayed.into()
 }
 
 /// The claim updates for a pod that fits on this node.
@@ -133,6 +146,7 @@ impl DelayedClaim {
         let volumes = volumes.into_iter();
         Some(Self {
             claim: full_name,
+            class: claim.class?,
             requested: claim.requested,
             selected_node: claim.selected_node.or(provisioned_on),
             volumes: volumes
@@ -145,7 +159,7 @@ impl DelayedClaim {
     }
 
     /// A reachable volume that no other claim of the pod uses.
-    fn find(&self, here: Here<'_>, taken: &[Symbol]) -> Option<Symbol> {
+    pub(crate) fn find(&self, here: Here<'_>, taken: &[Symbol]) -> Option<Symbol> {
         let mut volumes = self.volumes.iter();
         let volume = volumes
             .find(|(symbol, affinity)| !taken.contains(symbol) && reaches(here, affinity.as_ref()));
@@ -157,14 +171,21 @@ impl DelayedClaim {
         if !self.can_be_provisioned || !reaches(here, self.topologies.as_ref()) {
             return Some(NOTHING_TO_BIND);
         }
-        let (symbols, labels) = (here.cluster.symbols(), &here.node.labels);
-        let covers = |capacity_nodes: &[Selector]| {
-            capacity_nodes
-                .iter()
-                .any(|nodes| nodes.matches(symbols, labels))
-        };
-        let has_capacity = self.capacity_nodes.as_deref().is_none_or(covers);
+        let has_capacity = self.capacity_nodes.is_none() || self.capacities(here).next().is_some();
         (!has_capacity).then_some(TOO_LITTLE_ROOM)
+    }
+
+    /// The published capacities that suffice here.
+    fn capacities<'s>(&'s self, here: Here<'s>) -> impl Iterator<Item = &'s CapacityNodes> {
+        let (symbols, labels) = (here.cluster.symbols(), &here.node.labels);
+        let all = self.capacity_nodes.iter().flatten();
+        all.filter(|capacity| capacity.nodes.matches(symbols, labels))
+    }
+
+    /// The bytes that are left here for volumes of its class; of several figures the largest. `None` if none is published.
+    pub(crate) fn room(&self, here: Here<'_>) -> Option<i64> {
+        let figures = self.capacities(here);
+        figures.filter_map(|capacity| capacity.total).max()
     }
 }
 
@@ -173,11 +194,11 @@ fn capacity_nodes(
     cluster: &Cluster,
     claim: &PersistentClaim,
     driver: Option<Symbol>,
-) -> Option<Box<[Selector]>> {
+) -> Option<Box<[CapacityNodes]>> {
     let storage = cluster.storage();
-    let publishes_capacity = driver.and_then(|driver| storage.drivers.get(&driver));
+    let driver = driver.and_then(|driver| storage.drivers.get(&driver));
     // A driver that publishes no capacity is trusted to provision anywhere.
-    if publishes_capacity != Some(&true) || claim.requested == 0 {
+    if !driver.is_some_and(|driver| driver.publishes_capacity) || claim.requested == 0 {
         return None;
     }
     let all = storage.capacities.iter().map(|(_, capacity)| capacity);
@@ -187,7 +208,11 @@ fn capacity_nodes(
                 .largest_volume
                 .is_some_and(|largest_volume| largest_volume >= claim.requested)
     });
-    Some(enough.map(|capacity| capacity.nodes.clone()).collect())
+    let nodes = enough.map(|capacity| CapacityNodes {
+        nodes: capacity.nodes.clone(),
+        total: capacity.total,
+    });
+    Some(nodes.collect())
 }
 
 /// Whether a volume matches a claim, regardless of the node.

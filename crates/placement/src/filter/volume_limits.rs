@@ -1,12 +1,13 @@
 //! `NodeVolumeLimits`: how many volumes of a driver a node can attach.
 
 use super::claims::{self, Attachment};
-use super::{Filter, Here, Rejection};
+use super::{Code, Filter, Here, Reason, Rejection};
 use crate::attached;
 use crate::cluster::Cluster;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::{Template, TemplateId, Volume as Named};
+use evictd_pod::compatibility::Gate;
 use hashbrown::HashMap;
 
 struct VolumeLimits {
@@ -37,6 +38,10 @@ struct Driver {
     attached: i64,
     /// The attach limit; `None` if it is unlimited or unknown.
     limit: Option<i64>,
+    /// Whether its volumes keep pods off nodes without it (S7-222).
+    must_be_installed: bool,
+    /// Whether it must be registered here and is not.
+    is_missing: bool,
 }
 
 struct Volume {
@@ -79,12 +84,19 @@ impl VolumeLimits {
     fn new(cluster: &Cluster, pod: &Pod) -> Option<Self> {
         let template = cluster.template(pod);
         let mut drivers: Vec<Driver> = Vec::new();
+        let scales = cluster.compatibility().is_on(Gate::VolumeLimitScaling);
+        let must_be_installed = |name: &Symbol| {
+            let driver = cluster.storage().drivers.get(name);
+            scales && driver.is_some_and(|driver| driver.must_be_installed)
+        };
         for (name, _) in attachments(cluster, template) {
             if drivers.iter().all(|driver| driver.name != name) {
                 drivers.push(Driver {
                     name,
                     attached: 0,
                     limit: None,
+                    must_be_installed: must_be_installed(&name),
+                    is_missing: false,
                 });
             }
         }
@@ -175,7 +187,8 @@ impl VolumeLimits {
         let wanted = i64::try_from(self.wanted.len()).unwrap_or(i64::MAX);
         let most = self.upper_bound.saturating_add(wanted);
         let mut limits = self.drivers.iter().filter_map(|driver| driver.limit);
-        if self.counted || limits.all(|limit| most <= limit) {
+        let any_missing = self.drivers.iter().any(|driver| driver.is_missing);
+        if self.counted || (!any_missing && limits.all(|limit| most <= limit)) {
             return;
         }
         self.counted = true;
@@ -188,17 +201,29 @@ impl VolumeLimits {
         }
     }
 
+    /// How many volumes of a driver the pod adds. One that it names twice is added once.
+    fn new_volumes(&self, driver: usize) -> i64 {
+        let new = self.wanted.iter().enumerate().filter(|(place, wanted)| {
+            let volume = &self.volumes[**wanted];
+            let again = self.wanted[..*place].contains(wanted);
+            volume.driver == driver && volume.users <= 0 && !again
+        });
+        i64::try_from(new.count()).unwrap_or(i64::MAX)
+    }
+
+    /// The first driver of a new volume that must be registered here and is not.
+    fn missing(&self) -> Option<Symbol> {
+        let drivers = self.drivers.iter().enumerate();
+        let mut missing =
+            drivers.filter(|(index, driver)| driver.is_missing && self.new_volumes(*index) > 0);
+        missing.next().map(|(_, driver)| driver.name)
+    }
+
     /// The first driver over its limit, the limit and the number of added volumes.
     fn over_limit(&self) -> Option<(&Driver, i64, i64)> {
         self.drivers.iter().enumerate().find_map(|(index, driver)| {
             let limit = driver.limit?;
-            // A pod that names a volume twice adds it once.
-            let new = self.wanted.iter().enumerate().filter(|(place, wanted)| {
-                let volume = &self.volumes[**wanted];
-                let again = self.wanted[..*place].contains(wanted);
-                volume.driver == index && volume.users <= 0 && !again
-            });
-            let new = i64::try_from(new.count()).unwrap_or(i64::MAX);
+            let new = self.new_volumes(index);
             (new > 0 && driver.attached + new > limit).then_some((driver, limit, new))
         })
     }
@@ -224,8 +249,9 @@ impl Filter for VolumeLimits {
         let limits = here.cluster.storage().limits.get(&here.node.name);
         for driver in &mut self.drivers {
             let mut limits = limits.into_iter().flatten();
-            let limit = limits.find(|(name, _)| *name == driver.name);
-            driver.limit = limit.map(|(_, limit)| *limit);
+            let known = limits.find(|(name, _)| *name == driver.name);
+            driver.limit = known.and_then(|(_, limit)| *limit);
+            driver.is_missing = driver.must_be_installed && known.is_none();
         }
         let attachments = here.cluster.storage().attachments_of(here.node.name).len();
         let attachments = i64::try_from(attachments).unwrap_or(i64::MAX);
@@ -246,6 +272,12 @@ impl Filter for VolumeLimits {
     }
 
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
+        if let Some(driver) = self.missing() {
+            return Err(Rejection {
+                code: Code::Unschedulable,
+                reason: Reason::NoDriver(driver),
+            });
+        }
         match self.over_limit() {
             None => Ok(()),
             Some(_) => Err(Rejection::unschedulable("node(s) exceed max volume count")),
@@ -253,6 +285,10 @@ impl Filter for VolumeLimits {
     }
 
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
+        if let Some(driver) = self.missing() {
+            let driver = here.cluster.symbols().text(driver);
+            return Some(format!("the CSI driver {driver} is not registered here"));
+        }
         let (driver, limit, new) = self.over_limit()?;
         let (name, attached) = (here.cluster.symbols().text(driver.name), driver.attached);
         Some(format!(

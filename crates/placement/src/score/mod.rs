@@ -1,4 +1,4 @@
-//! The scores of kube-scheduler 1.36, one file each, compiled for one pod and the nodes that passed all filters.
+//! The scores of kube-scheduler, one file each, compiled for one pod and the nodes that passed all filters.
 
 pub(crate) mod devices;
 pub(crate) mod image_locality;
@@ -7,3 +7,4 @@ pub(crate) mod node_affinity;
 pub(crate) mod resources;
 pub(crate) mod taints;
 pub(crate) mod topology_spread;
+pub(crate) mod volume_binding;

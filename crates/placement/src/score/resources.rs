@@ -141,7 +141,7 @@ impl Strategy {
 }
 
 /// Interpolates the line at a point; it is flat outside the points.
-fn on_line(points: &[(i64, i64)], at: i64) -> i64 {
+pub(super) fn on_line(points: &[(i64, i64)], at: i64) -> i64 {
     let height = |index: usize| points[index].1 * 10;
     let Some(right) = points.iter().position(|(x, _)| at <= *x) else {
         return points.len().checked_sub(1).map_or(0, height);

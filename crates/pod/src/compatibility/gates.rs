@@ -130,7 +130,7 @@ gates! {
     GenericWorkload: alpha(), beta(false), Always(true);
     InPlacePodLevelResourcesVerticalScaling: beta(true), beta(true), Always(true);
     InPlacePodVerticalScaling: locked(), locked(), Always(true);
-    InPlacePodVerticalScalingSchedulerPreemption: None, alpha(), Settable;
+    InPlacePodVerticalScalingSchedulerPreemption: None, alpha(), Always(false);
     InterPodAffinityHostnameFastPath: None, alpha(), Always(false);
     MatchLabelKeysInPodAffinity: locked(), locked(), Always(true);
     MatchLabelKeysInPodTopologySpread: beta(true), beta(true), Always(true);

@@ -255,11 +255,17 @@ mod tests {
 
     #[test]
     fn s7_003_a_whole_stage_is_set_at_once() {
-        let resize = Gate::InPlacePodVerticalScalingSchedulerPreemption;
-        let all = with(Release::V1_37, &[("AllAlpha", true), ("AllBeta", false)]).unwrap();
-        assert!(all.is_on(resize) && !all.is_on(Gate::StorageCapacityScoring));
-        let but = [("AllAlpha", true), (resize.as_str(), false)];
-        assert!(!with(Release::V1_37, &but).unwrap().is_on(resize));
+        let scoring = Gate::StorageCapacityScoring;
+        let all = with(Release::V1_37, &[("AllBeta", false)]).unwrap();
+        assert!(!all.is_on(scoring) && !all.is_on(Gate::VolumeLimitScaling));
+        // It is alpha in 1.36 and beta in 1.37.
+        assert!(
+            with(Release::V1_36, &[("AllAlpha", true)])
+                .unwrap()
+                .is_on(scoring)
+        );
+        let but = [("AllAlpha", true), (scoring.as_str(), false)];
+        assert!(!with(Release::V1_36, &but).unwrap().is_on(scoring));
         // Locked gates are in no such stage.
         assert!(all.is_on(Gate::DRAExtendedResource));
     }

@@ -309,6 +309,9 @@ pub struct CsiDriverSpec {
     /// Whether volumes are only made where a `CSIStorageCapacity` says that there is room.
     #[serde(deserialize_with = "null_is_default")]
     pub storage_capacity: bool,
+    /// Whether pods with its volumes are kept off nodes where it is not registered.
+    #[serde(deserialize_with = "null_is_default")]
+    pub prevent_pod_scheduling_if_missing: bool,
 }
 
 /// A storage.k8s.io/v1 `CSIStorageCapacity`: how much room a storage class has for some nodes.

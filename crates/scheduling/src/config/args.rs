@@ -42,7 +42,8 @@ pub struct Args {
     pub spread: SpreadDefaults,
     /// `VolumeBindingArgs`: the timeout of a volume binding.
     pub bind_timeout_seconds: i64,
-    /// `VolumeBindingArgs`: the shape of a score that is off by default in kube-scheduler, and always off here.
+    /// `VolumeBindingArgs`: the score by the share of storage that is used; empty means the default. The gate
+    /// `StorageCapacityScoring` turns the score on.
     pub binding_shape: Vec<(i64, i64)>,
     /// `DefaultPreemptionArgs`: on how many nodes, in percent and at least, kube-scheduler looks for candidates. Here it is all.
     pub candidate_nodes: (i64, i64),

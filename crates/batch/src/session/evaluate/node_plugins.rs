@@ -96,7 +96,10 @@ fn filters(arguments: &Arguments) -> Vec<Box<dyn Plugin>> {
             "predicate.PodTopologySpreadEnable",
             Box::new(PodTopologySpread::without_defaults()),
         ),
-        ("predicate.VolumeBindingEnable", Box::new(VolumeBinding)),
+        (
+            "predicate.VolumeBindingEnable",
+            Box::new(VolumeBinding::default()),
+        ),
         (
             "predicate.DynamicResourceAllocationEnable",
             Box::new(DynamicResources),

@@ -8,6 +8,7 @@ mod basic;
 mod existing_terms;
 mod fit;
 mod neighbours;
+mod of_1_37;
 mod volume_limits;
 mod volumes;
 
@@ -42,6 +43,12 @@ fn cluster(objects: &[Value]) -> Cluster {
                 .add_storage_class(&from_value(wire).unwrap())
                 .unwrap(),
             "VolumeAttachment" => cluster.add_volume_attachment(&from_value(wire).unwrap()),
+            "CSIDriver" => cluster.add_csi_driver(&from_value(wire).unwrap()),
+            "CSIStorageCapacity" => {
+                cluster
+                    .add_storage_capacity(&from_value(wire).unwrap())
+                    .unwrap();
+            }
             "CSINode" => cluster.add_csi_node(&from_value(wire).unwrap()),
             _ => cluster.add_pod(from_value(wire).unwrap()).unwrap(),
         }
@@ -67,9 +74,12 @@ fn pod(app: &str, node: &str, spec: Value) -> Value {
 
 /// The result of each node: `fits`, or code and message. A second run gives the same result.
 fn answers(objects: &[Value], pod: &Value) -> Vec<String> {
-    let mut cluster = cluster(objects);
+    answers_of(&mut cluster(objects), pod)
+}
+
+fn answers_of(cluster: &mut Cluster, pod: &Value) -> Vec<String> {
     let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
-    let mut checks = Checks::new(&cluster, &pod);
+    let mut checks = Checks::new(cluster, &pod);
     let mut answer = |id| match checks.fits(id) {
         Ok(()) => "fits".to_owned(),
         Err(rejection) => {
