@@ -41,6 +41,10 @@ fuzz TARGET SECONDS="60":
 vm *SCENARIOS:
     tests/vm/run {{ SCENARIOS }}
 
+# what `-o html` writes, looked at in a headless Chromium; its pictures are in target/pages
+pages:
+    tests/pages/run
+
 # what is generated: dashboards, rules, JSON Schemas, and in docs/ the page scale.md and the examples of explain.md, one-eviction.md and README.md
 generate:
     EVICTD_WRITE=1 cargo test --test evictd -- monitoring:: schema:: alone::scale the_page_on_

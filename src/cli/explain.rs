@@ -2,6 +2,7 @@
 
 mod fetch;
 mod freed;
+mod html;
 mod huge_pages;
 mod layout;
 mod page;
@@ -16,7 +17,7 @@ use super::{
 use anyhow::anyhow;
 use clap::{Args, builder::PossibleValuesParser};
 use evictd_cluster_client::Credentials;
-use evictd_command::{Failure, Output};
+use evictd_command::{Failure, PageOutput};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_kernel::clock::Clock;
 use evictd_node_config::{self as config, Effective, Kind, Loaded, MemoryAvailable};
@@ -79,7 +80,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
     #[command(flatten)]
-    output: Output,
+    output: PageOutput,
 }
 
 impl Arguments {
@@ -137,7 +138,7 @@ impl Arguments {
             };
             report.node = Some(taints::report(node, lease.as_ref(), &figures, &pods, now));
         }
-        self.output.print(&report, page::page)
+        self.output.print(&report, page::page, html::html)
     }
 }
 

@@ -1,12 +1,14 @@
 //! `evictd history`: past evictions with all the evidence kept of each.
 
+mod html;
+
 use super::daemon::Daemon;
 use super::outcome::{gone, shortfall};
 use super::ranking;
 use super::table::{amount, moment, or_dash, used};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, warn};
+use evictd_command::{Colour, Column, Failure, PageOutput, Row, Table, View, warn};
 use evictd_decision::record::{Ended, Holder, Kind, Outcome, Publication, Record};
 use evictd_pod::duration;
 use evictd_reclaim::Reclaimed;
@@ -32,7 +34,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     daemon: Daemon,
     #[command(flatten)]
-    output: Output,
+    output: PageOutput,
 }
 
 impl Arguments {
@@ -43,9 +45,11 @@ impl Arguments {
             warn("evictd", problem);
         }
         let Some(id) = self.id else {
-            return self
-                .output
-                .print(&all, |all, view| list(all, problem.is_some(), view));
+            return self.output.print(
+                &all,
+                |all, view| list(all, problem.is_some(), view),
+                |all| html::html_of_all(all, problem.as_deref()),
+            );
         };
         let one = all.iter().find(|record| record.id == id).ok_or_else(|| {
             let listed = "`evictd history` lists them";
@@ -56,7 +60,7 @@ impl Arguments {
                 }
             })
         })?;
-        self.output.print(one, evidence)
+        self.output.print(one, evidence, html::html)
     }
 }
 
@@ -108,6 +112,10 @@ fn list(all: &[Record], lacks_some: bool, view: View) -> String {
         };
         return sentence.to_owned();
     }
+    table(all).shown(view)
+}
+
+fn table(all: &[Record]) -> Table {
     let rows = all.iter().map(|record| {
         Row::from(vec![
             moment(record.time),
@@ -133,7 +141,7 @@ fn list(all: &[Record], lacks_some: bool, view: View) -> String {
         Column::words("CLUSTER", 2),
         Column::sentence("MESSAGE", 3),
     ];
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }
 
 /// Whether the pod had to leave but is still there.
@@ -249,36 +257,46 @@ fn memory_kinds(ended: Option<&Ended>) -> String {
 
 /// Everything that is known of one decision.
 fn evidence(record: &Record, view: View) -> String {
+    let page = page(view, &facts(record));
+    if record.ranking.is_empty() {
+        return page;
+    }
+    let ranking = ranking::recorded(record).shown(view);
+    format!("{page}\n{ranking}\n")
+}
+
+/// A heading and a value.
+type Fact = (&'static str, String);
+
+/// What is known of one decision beside the ranking.
+fn facts(record: &Record) -> Vec<Fact> {
     match record.kind {
-        Kind::Admission | Kind::Preemption => admission_or_preemption(record, view),
-        Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record, view),
-        Kind::Reclaim => reclaim(record, view),
+        Kind::Admission | Kind::Preemption => admission_or_preemption(record),
+        Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record),
+        Kind::Reclaim => reclaim(record),
     }
 }
 
 /// For a pod that was rejected or preempted.
-fn admission_or_preemption(record: &Record, view: View) -> String {
+fn admission_or_preemption(record: &Record) -> Vec<Fact> {
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
-    page(
-        view,
-        &[
-            ("DECISION", record.id.clone()),
-            ("TIME", moment(record.time)),
-            ("POD", pod(record)),
-            ("SIGNAL", signal_and_kind(record)),
-            ("REASON", or_dash(record.reason.as_ref())),
-            ("MESSAGE", or_dash(record.message.as_ref())),
-            ("FOR", or_dash(record.preemptor.as_ref())),
-            ("GRACE", or_dash(record.grace_period_seconds)),
-            ("ENDED", or_dash(ended.map(|ended| ended.method.as_str()))),
-            ("GONE", gone(record)),
-            ("CLUSTER", cluster(record)),
-        ],
-    )
+    vec![
+        ("DECISION", record.id.clone()),
+        ("TIME", moment(record.time)),
+        ("POD", pod(record)),
+        ("SIGNAL", signal_and_kind(record)),
+        ("REASON", or_dash(record.reason.as_ref())),
+        ("MESSAGE", or_dash(record.message.as_ref())),
+        ("FOR", or_dash(record.preemptor.as_ref())),
+        ("GRACE", or_dash(record.grace_period_seconds)),
+        ("ENDED", or_dash(ended.map(|ended| ended.method.as_str()))),
+        ("GONE", gone(record)),
+        ("CLUSTER", cluster(record)),
+    ]
 }
 
 /// For reclaims without an eviction.
-fn reclaim(record: &Record, view: View) -> String {
+fn reclaim(record: &Record) -> Vec<Fact> {
     let done = record.reclaimed.as_ref();
     let all = |texts: Vec<String>| match texts.as_slice() {
         [] => "-".to_owned(),
@@ -287,24 +305,21 @@ fn reclaim(record: &Record, view: View) -> String {
     let would = done.map(|done| &done.would_remove[..]).unwrap_or_default();
     let problems = done.map(|done| done.problems.clone()).unwrap_or_default();
     let enough = done.map(|done| if done.relieved { "yes" } else { "no" });
-    page(
-        view,
-        &[
-            ("DECISION", record.id.clone()),
-            ("TIME", moment(record.time)),
-            ("SIGNAL", signal_and_kind(record)),
-            ("MESSAGE", or_dash(record.message.as_ref())),
-            ("CONTAINERS", or_dash(done.map(|done| done.containers))),
-            ("IMAGES", or_dash(done.map(|done| done.images))),
-            ("BYTES", or_dash(done.map(Reclaimed::bytes))),
-            ("ENOUGH", or_dash(enough)),
-            ("PROBLEMS", all(problems)),
-            (
-                "WOULD GO",
-                all(would.iter().map(ToString::to_string).collect()),
-            ),
-        ],
-    )
+    vec![
+        ("DECISION", record.id.clone()),
+        ("TIME", moment(record.time)),
+        ("SIGNAL", signal_and_kind(record)),
+        ("MESSAGE", or_dash(record.message.as_ref())),
+        ("CONTAINERS", or_dash(done.map(|done| done.containers))),
+        ("IMAGES", or_dash(done.map(|done| done.images))),
+        ("BYTES", or_dash(done.map(Reclaimed::bytes))),
+        ("ENOUGH", or_dash(enough)),
+        ("PROBLEMS", all(problems)),
+        (
+            "WOULD GO",
+            all(would.iter().map(ToString::to_string).collect()),
+        ),
+    ]
 }
 
 fn pod(record: &Record) -> String {
@@ -341,7 +356,7 @@ fn state(record: &Record) -> String {
 }
 
 /// For a decision about a shortage.
-fn shortage(record: &Record, view: View) -> String {
+fn shortage(record: &Record) -> Vec<Fact> {
     let signal = record.acting_signal();
     let acting = record.threshold.as_ref();
     let seen = acting.map(|acting| acting.observed);
@@ -401,11 +416,7 @@ fn shortage(record: &Record, view: View) -> String {
         "HELD BY" | "MEMORY" => ended.is_some_and(|ended| ended.contents.is_some()),
         _ => true,
     });
-    let page = page(view, &lines);
-    if record.ranking.is_empty() {
-        return page;
-    }
-    format!("{page}\n{}\n", ranking::recorded(record, view))
+    lines
 }
 
 #[cfg(test)]
@@ -427,6 +438,29 @@ mod tests {
             "crossed -> decided 500.0 ms -> first signal 1.0 ms -> gone 20.5 ms; 521.5 ms in all"
         );
         assert_eq!(reaction(None), "crossed");
+    }
+
+    #[test]
+    fn a_document_for_a_browser_has_each_moment_that_is_known() {
+        let record = |outcome: Value| -> Record {
+            let record = json!({
+                "id": "1", "time": "2026-01-01T00:00:00Z", "kind": "hard", "signal": "memory.available",
+                "pod": "shop/<b>hog", "message": "The node was low on memory", "outcome": outcome,
+                "ranking": [{ "pod": "shop/<b>hog" }],
+            });
+            serde_json::from_value(record).unwrap()
+        };
+        let ended = json!({ "method": "kill", "crossedToDecidedSeconds": 0.5, "firstSignalSeconds": 0.001 });
+        let document = html::html(&record(ended)).to_html();
+        for part in ["501.0", "the first signal was sent", "shop/&lt;b&gt;hog"] {
+            assert!(document.contains(part), "{part} in {document}");
+        }
+        assert!(
+            !document.contains("the last process was gone"),
+            "{document}"
+        );
+        let open = html::html(&record(Value::Null)).to_html();
+        assert!(!open.contains("Each moment"), "{open}");
     }
 
     #[test]

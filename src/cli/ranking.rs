@@ -23,16 +23,21 @@ struct Place {
 
 /// The first `most` pods of a ranking with all sorting keys, and the number of the others.
 pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal, view: View) -> String {
+    let table = explained(most, ranked, signal).shown(view);
+    match ranked.len().saturating_sub(most) {
+        0 => table,
+        more => format!("{table}\n... and {more} more, all of them in -o json"),
+    }
+}
+
+/// The first `most` pods, with the reason why each ranks before the next.
+pub(super) fn explained(most: usize, ranked: &[RankedPod], signal: Signal) -> Table {
     let rows = why::rows(ranked, signal.resource()).take(most);
     let places = rows.map(|row| Place {
         row: RankingRow::of(row.pod),
         because: Some(row.because),
     });
-    let table = all(Some(signal), &places.collect::<Vec<_>>()).shown(view);
-    match ranked.len().saturating_sub(most) {
-        0 => table,
-        more => format!("{table}\n... and {more} more, all of them in -o json"),
-    }
+    all(Some(signal), &places.collect::<Vec<_>>())
 }
 
 /// The ranking in an answer of the daemon.
@@ -53,10 +58,10 @@ fn answered(answer: &Value) -> Table {
 }
 
 /// The ranking in a record of a decision, which has the keys but not the explanations.
-pub(super) fn recorded(record: &Record, view: View) -> String {
+pub(super) fn recorded(record: &Record) -> Table {
     let rows = record.ranking.iter().cloned();
     let places = rows.map(|row| Place { row, because: None });
-    all(record.acting_signal(), &places.collect::<Vec<_>>()).shown(view)
+    all(record.acting_signal(), &places.collect::<Vec<_>>())
 }
 
 fn all(signal: Option<Signal>, pods: &[Place]) -> Table {
@@ -155,7 +160,7 @@ mod tests {
                 "memory.available",
             )
         };
-        let page = recorded(&record, View::WHOLE);
+        let page = recorded(&record).shown(View::WHOLE);
         assert!(
             page.contains("shop/hog") && !page.contains("BECAUSE"),
             "{page}"

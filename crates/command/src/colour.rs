@@ -1,6 +1,8 @@
 //! Colours in a text for people. In the text they are marks, which no name can contain because names are escaped before;
 //! standard output replaces them with a terminal's control sequences.
 
+use evictd_html::Tone;
+
 /// The meaning of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
@@ -14,6 +16,17 @@ pub enum Colour {
     Strong,
     /// Less important than the rest.
     Faint,
+}
+
+impl From<Colour> for Tone {
+    fn from(colour: Colour) -> Self {
+        match colour {
+            Colour::Good => Self::Good,
+            Colour::Bad => Self::Bad,
+            Colour::Warning => Self::Warning,
+            Colour::Strong | Colour::Faint => Self::Plain,
+        }
+    }
 }
 
 /// Characters of Unicode's tag block: they have no width, and no terminal shows them.

@@ -1,8 +1,9 @@
-//! `-o`: the same result as a table for people, as JSON or as YAML for programs.
+//! `-o`: the same result as a table or an HTML page for people, as JSON or as YAML for programs.
 
 use crate::{Failure, View, colour::rendered, printable, printable::printable_but_marks};
 use anyhow::Error;
 use clap::{Args, ValueEnum};
+use evictd_html::Page;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -20,6 +21,51 @@ enum Format {
     Wide,
     Json,
     Yaml,
+}
+
+/// The `-o` option of the commands whose result can be a page in a browser, too.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct PageOutput {
+    /// How to print the result: table fits the terminal, wide has every column, json and yaml are stable, html is one file for a
+    /// browser.
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = PageFormat::Table, value_name = "FORMAT")]
+    format: PageFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PageFormat {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    Html,
+}
+
+impl PageOutput {
+    /// As [`Output::print`]. `page` is called only for `html`.
+    pub fn print<T: Serialize>(
+        self,
+        result: &T,
+        table: impl FnOnce(&T, View) -> String,
+        page: impl FnOnce(&T) -> Page,
+    ) -> Result<(), Failure> {
+        match self.without_html() {
+            Some(output) => output.print(result, table),
+            None => write_to_stdout(&page(result).to_html()),
+        }
+    }
+
+    /// The other formats; `None` for `html`.
+    pub fn without_html(self) -> Option<Output> {
+        let format = match self.format {
+            PageFormat::Table => Format::Table,
+            PageFormat::Wide => Format::Wide,
+            PageFormat::Json => Format::Json,
+            PageFormat::Yaml => Format::Yaml,
+            PageFormat::Html => return None,
+        };
+        Some(Output { format })
+    }
 }
 
 impl Output {

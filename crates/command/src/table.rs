@@ -5,6 +5,7 @@ use crate::{
     view::{lines_of, shortened},
 };
 use comfy_table::{CellAlignment, ContentArrangement, presets};
+use evictd_html::{self as html, Block};
 use unicode_width::UnicodeWidthStr;
 
 /// Between two columns.
@@ -97,6 +98,40 @@ impl Column {
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Row>,
+}
+
+// Every column has room in a browser.
+impl From<Table> for Block {
+    fn from(table: Table) -> Self {
+        let columns = table.columns.iter().map(|column| {
+            let name = capitalized(column.heading);
+            if column.right {
+                html::Column::figure(name)
+            } else {
+                html::Column::text(name)
+            }
+        });
+        let rows = table.rows.into_iter();
+        let rows = rows.map(|row| row.cells.into_iter().map(html::Cell::from).collect());
+        Self::Table(html::Table::new(columns, rows))
+    }
+}
+
+/// `MAX SKEW` as `Max skew`. Headings are in capitals only where there are no other ways to set them off.
+pub fn capitalized(heading: &str) -> String {
+    match heading {
+        "QOS" => return "QoS".to_owned(),
+        "ID" | "CPU" => return heading.to_owned(),
+        // The difference of two named columns.
+        _ if heading.contains('-') => return heading.to_owned(),
+        _ => {}
+    }
+    let mut letters = heading.chars();
+    let first = letters.next();
+    first
+        .into_iter()
+        .chain(letters.flat_map(char::to_lowercase))
+        .collect()
 }
 
 /// One row of a [`Table`]: a cell for each column, and how the row is coloured.

@@ -63,6 +63,14 @@ pub(super) fn parse(text: &str) -> serde_json::Result<Vec<Freed>> {
     Ok(freed)
 }
 
+/// A line for each.
+pub(super) fn lines(freed: &[Freed]) -> Vec<String> {
+    let lines = freed
+        .iter()
+        .map(|freed| format!("{}: {}", moment(freed.time), freed.message));
+    lines.collect()
+}
+
 pub(super) fn page(freed: &[Freed], view: View) -> Option<String> {
     let lines = freed
         .iter()

@@ -71,7 +71,8 @@ fn pods(report: &Report, view: View) -> String {
     format!("{head}\n{ranking}{outside}")
 }
 
-fn signals(report: &Report, view: View) -> String {
+/// The signals with a threshold.
+pub(super) fn watched(report: &Report) -> Table {
     let columns = [
         Column::words("SIGNAL", 7),
         Column::figure("AVAILABLE", 5),
@@ -94,13 +95,14 @@ fn signals(report: &Report, view: View) -> String {
         })
     });
     let watched: Vec<Row> = watched.collect();
-    let mut parts = Vec::new();
-    if !watched.is_empty() {
-        parts.push(Table::new(columns, watched).shown(view));
-    }
+    Table::new(columns, watched)
+}
+
+fn signals(report: &Report, view: View) -> String {
     if !report.has_thresholds() {
-        return left(report, view);
+        return left(report).shown(view);
     }
+    let mut parts = vec![watched(report).shown(view)];
     let unwatched: Vec<String> = report.signals.iter().filter_map(unwatched).collect();
     if !unwatched.is_empty() {
         parts.push(view.hanging("Without a threshold: ", &unwatched.join(", ")));
@@ -118,7 +120,7 @@ fn signals(report: &Report, view: View) -> String {
 }
 
 /// The available amount of every signal, if none has a threshold.
-fn left(report: &Report, view: View) -> String {
+pub(super) fn left(report: &Report) -> Table {
     let rows = report.signals.iter().filter_map(|state| {
         let observed = state.observed?;
         let shown = |figure: i64| amount(Some(state.signal), Some(figure));
@@ -131,11 +133,11 @@ fn left(report: &Report, view: View) -> String {
         Column::figure("AVAILABLE", 2),
         Column::figure("OF", 1),
     ];
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }
 
 /// `pid.available (32551 of 32768 left)`
-fn unwatched(state: &SignalState) -> Option<String> {
+pub(super) fn unwatched(state: &SignalState) -> Option<String> {
     let observed = state.observed.filter(|_| state.thresholds.is_empty())?;
     if state.unmeasured {
         return Some(format!(

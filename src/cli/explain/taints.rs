@@ -417,7 +417,8 @@ fn stay(pod: &Pod, taint: &TaintState) -> Option<(i64, String)> {
 const SHOWN: usize = 20;
 
 /// The page for people.
-pub(super) fn page(node: &NodeReport, view: View) -> String {
+/// Whether the node is ready, by its lease, too.
+pub(super) fn headline(node: &NodeReport) -> String {
     let heard = match &node.heartbeat {
         None => String::new(),
         Some(heartbeat) => {
@@ -433,19 +434,26 @@ pub(super) fn page(node: &NodeReport, view: View) -> String {
             format!("; its lease was renewed {age} ago{overdue}")
         }
     };
-    let node_line = format!("Node {}: Ready is {}{heard}.", node.name, node.ready);
-    let node_line = view.sentence(&node_line);
+    format!("Node {}: Ready is {}{heard}.", node.name, node.ready)
+}
+
+pub(super) fn taint_table(node: &NodeReport) -> Table {
+    let columns = [
+        Column::name("TAINT", 5),
+        Column::words("EFFECT", 4),
+        Column::words("STATE", 3),
+        Column::words("SINCE", 1),
+        Column::sentence("BECAUSE", 2),
+    ];
+    Table::new(columns, node.taints.iter().map(taint_row))
+}
+
+pub(super) fn page(node: &NodeReport, view: View) -> String {
+    let node_line = view.sentence(&headline(node));
     let taints = if node.taints.is_empty() {
         "It has no taints, and no condition requires one.".to_owned()
     } else {
-        let columns = [
-            Column::name("TAINT", 5),
-            Column::words("EFFECT", 4),
-            Column::words("STATE", 3),
-            Column::words("SINCE", 1),
-            Column::sentence("BECAUSE", 2),
-        ];
-        Table::new(columns, node.taints.iter().map(taint_row)).shown(view)
+        taint_table(node).shown(view)
     };
     let read_only = node.read_only.as_ref().map(|sentence| {
         let line = view.hanging("WARNING   ", sentence);
@@ -476,7 +484,16 @@ fn removed(node: &NodeReport, view: View) -> String {
     if node.removals.is_empty() {
         return "No pod is removed by a NoExecute taint; pressure never adds one.".to_owned();
     }
-    let rows = node.removals.iter().take(SHOWN).map(|removal| {
+    let table = removal_table(node, SHOWN).shown(view);
+    match node.removals.len().saturating_sub(SHOWN) {
+        0 => table,
+        more => format!("{table}\n... and {more} more, all of them in -o json"),
+    }
+}
+
+/// The first pods that taints remove.
+pub(super) fn removal_table(node: &NodeReport, most: usize) -> Table {
+    let rows = node.removals.iter().take(most).map(|removal| {
         let left = match removal.at {
             None => "-".to_owned(),
             Some(at) if at <= node.now => "now".to_owned(),
@@ -495,9 +512,5 @@ fn removed(node: &NodeReport, view: View) -> String {
         Column::words("AT", 1),
         Column::sentence("WHY", 2),
     ];
-    let table = Table::new(columns, rows).shown(view);
-    match node.removals.len().saturating_sub(SHOWN) {
-        0 => table,
-        more => format!("{table}\n... and {more} more, all of them in -o json"),
-    }
+    Table::new(columns, rows)
 }

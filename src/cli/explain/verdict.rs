@@ -7,8 +7,22 @@ use evictd_decision::Decision;
 use evictd_pod::duration;
 use evictd_signals::Observation;
 
-/// The next victim, and why the first pod ranks first, in a few short sentences.
+/// The next victim, and why the first pod ranks first, in a few short lines.
 pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {
+    let (colour, lines) = sentences(report);
+    let lines = lines.iter().enumerate().map(|(index, line)| {
+        let indent = if line.starts_with("  ") { "  " } else { "" };
+        let line = view.hanging(indent, line.trim_start());
+        match index {
+            0 => view.paint(colour, &line),
+            _ => line,
+        }
+    });
+    lines.collect()
+}
+
+/// The same as sentences. The colour is that of the first.
+pub(super) fn sentences(report: &Report) -> (Colour, Vec<String>) {
     let (mut colour, mut lines) = if report.step.local_storage_eviction {
         (Colour::Bad, over_own_limit(report))
     } else if let Some(decision) = &report.step.decision {
@@ -42,15 +56,7 @@ pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {
     let over_limit = report.step.over_own_limit.iter();
     lines.extend(over_limit.map(|sentence| format!("{sentence}.")));
     lines.extend(otherwise(report));
-    let lines = lines.iter().enumerate().map(|(index, line)| {
-        let indent = if line.starts_with("  ") { "  " } else { "" };
-        let line = view.hanging(indent, line.trim_start());
-        match index {
-            0 => view.paint(colour, &line),
-            _ => line,
-        }
-    });
-    lines.collect()
+    (colour, lines)
 }
 
 const OFF: &str = "Eviction is off: no signal has a threshold, so no pod is evicted, whatever this node runs out of.";

@@ -5,11 +5,12 @@ mod page;
 mod trace;
 
 use super::compat::CompatArg;
+use anyhow::anyhow;
 use clap::Args;
 use evictd_batch::conf::ConfError;
 use evictd_batch::session::{Objects, Setting, simulate};
 use evictd_batch_objects::Compat;
-use evictd_command::{Failure, Output, warn};
+use evictd_command::{Failure, PageOutput, warn};
 use evictd_document::{Document, LARGE};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -67,7 +68,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
     form: CompatArg,
     #[command(flatten)]
-    output: Output,
+    output: PageOutput,
 }
 
 /// The answer to an invalid configuration.
@@ -81,7 +82,13 @@ impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let compat = self.form.compat();
         if self.generate.is_requested() {
-            return self.generate.run(self.output);
+            let output = self.output.without_html();
+            let output = output.ok_or_else(|| {
+                Failure::input(anyhow!(
+                    "-o html: a generated trace is for programs; --trace shows its report in a browser"
+                ))
+            });
+            return self.generate.run(output?);
         }
         match &self.file {
             Some(file) => self.session(file, compat),
@@ -104,16 +111,17 @@ impl Arguments {
         for warning in warnings {
             warn("evictd-batch", &warning);
         }
-        self.output.print(&outcome, page::page)
+        self.output.print(&outcome, page::page, page::html)
     }
 
     /// Prints the answer to an invalid configuration. A table is for people, who read the error on stderr.
     fn report_invalid_conf(&self, document: &Document, error: &ConfError) -> Result<(), Failure> {
-        if !self.output.is_for_people() {
+        let output = self.output.without_html();
+        if let Some(output) = output.filter(|output| !output.is_for_people()) {
             let answer = InvalidConf {
                 conf_error: error.first.clone(),
             };
-            self.output.print(&answer, |_, _| String::new())?;
+            output.print(&answer, |_, _| String::new())?;
         }
         let mistakes = error.invalid.mistakes.iter();
         let fields = mistakes.map(|mistake| ("conf".to_owned(), mistake.within_text()));

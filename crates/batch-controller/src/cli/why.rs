@@ -1,6 +1,7 @@
 //! `evictd-batch why`: why a job waits, and the smallest change after which it would start.
 
 mod dump;
+mod html;
 mod live;
 mod objects;
 mod page;
@@ -11,7 +12,7 @@ use clap::Args;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::Setting;
 use evictd_batch::why::{Answer, Case};
-use evictd_command::{Failure, Output, warn};
+use evictd_command::{Failure, PageOutput, warn};
 use evictd_document::{Document, SMALL};
 use objects::ClusterObjects;
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
-    output: Output,
+    output: PageOutput,
 }
 
 impl Arguments {
@@ -70,8 +71,10 @@ impl Arguments {
             warn("evictd-batch", &warning);
         }
         let answer = self.answer(cluster, &conf)?;
-        self.output
-            .print(&answer, |answer, view| page::page(answer, is_given, view))
+        let title = format!("evictd-batch why {}/{}", self.namespace, self.job);
+        let table = |answer: &Answer, view| page::page(answer, is_given, view);
+        let html = |answer: &Answer| html::html(answer, &title, is_given);
+        self.output.print(&answer, table, html)
     }
 
     /// The configuration, and whether it was given. If not, it may differ from that of the scheduler.

@@ -102,6 +102,21 @@ fn json_and_yaml_have_the_whole_answer() {
 }
 
 #[test]
+fn a_document_for_a_browser_has_the_answer_and_its_reasons() {
+    let input = list(objects());
+    let page = page(&of_file(&input, &[]));
+    let verdict = page.lines().next().unwrap().to_owned();
+    let output = of_file(&input, &["-o", "html"]);
+    let document = String::from_utf8(output.stdout).unwrap();
+    assert!(document.starts_with("<!DOCTYPE html>"), "{document}");
+    // A terminal breaks the sentence into lines.
+    let begin: String = verdict.chars().take(30).collect();
+    for part in [&*begin, "<h2>The nodes</h2>", "node(s) were unschedulable"] {
+        assert!(document.contains(part), "{part} in {document}");
+    }
+}
+
+#[test]
 fn a_session_file_is_a_cluster_with_its_configuration() {
     let of = |kind: &str| {
         objects()

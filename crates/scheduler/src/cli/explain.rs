@@ -4,9 +4,9 @@ use super::input::Input;
 use crate::attempt::Case;
 use crate::configuration;
 use crate::dump::Nominations;
-use crate::explain::{Answer, page};
+use crate::explain::{Answer, html, page};
 use clap::Args;
-use evictd_command::{Failure, Output, warn};
+use evictd_command::{Failure, PageOutput, warn};
 use evictd_scheduling::CustomPlugin;
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: PageOutput,
 }
 
 impl Arguments {
@@ -45,6 +45,6 @@ impl Arguments {
         for warning in &answer.warnings {
             warn("evictd-scheduler", warning);
         }
-        self.output.print(&answer, page)
+        self.output.print(&answer, page, html)
     }
 }

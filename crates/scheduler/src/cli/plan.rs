@@ -4,11 +4,11 @@ use super::input::Input;
 use crate::attempt::Gang;
 use crate::clock::Stopwatch;
 use crate::dump::Nominations;
-use crate::plan::{Answer, Case, page};
+use crate::plan::{Answer, Case, html, page};
 use crate::preempt_extender::PreemptExtender;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use evictd_command::{Failure, Output, warn};
+use evictd_command::{Failure, PageOutput, warn};
 use evictd_preemption::{BudgetPolicy, Compat, Extender, Nodes, Options};
 use std::hash::{BuildHasher, RandomState};
 
@@ -61,7 +61,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "extender")]
     node_cache_capable: bool,
     #[command(flatten)]
-    output: Output,
+    output: PageOutput,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -109,7 +109,7 @@ impl Arguments {
         for warning in &answer.warnings {
             warn("evictd-scheduler", warning);
         }
-        self.output.print(answer, page)
+        self.output.print(answer, page, html)
     }
 
     fn extenders(&self) -> Result<Vec<PreemptExtender>, Failure> {

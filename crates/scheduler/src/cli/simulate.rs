@@ -7,10 +7,10 @@ use crate::emulation::Emulation;
 use crate::progress;
 use crate::simulate::new_nodes::NewNodes;
 use crate::simulate::what_if::{WhatIf, WhatIfOutcome};
-use crate::simulate::{rebalance, sequence, timeline};
+use crate::simulate::{html, rebalance, sequence, timeline};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use evictd_command::{Failure, Output, Progress, warn};
+use evictd_command::{Failure, PageOutput, Progress, warn};
 use evictd_document::{Assumptions, Document, LARGE};
 use evictd_pod::compatibility::Compatibility;
 use evictd_scheduling::Framework;
@@ -89,7 +89,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     emulation: Emulation,
     #[command(flatten)]
-    output: Output,
+    output: PageOutput,
 }
 
 /// The spread constraints that are repaired.
@@ -131,7 +131,7 @@ impl Arguments {
             Failure::input(document.wrong_fields(fields))
         })?;
         print_warnings(&outcome);
-        self.output.print(&outcome, sequence::page)
+        self.output.print(&outcome, sequence::page, html::html)
     }
 
     fn timeline(&self, document: &Document) -> Result<(), Failure> {
@@ -152,9 +152,9 @@ impl Arguments {
         for line in assumptions.lines() {
             warn("evictd-scheduler", &line);
         }
-        self.output.print(&outcome, |outcome, view| {
-            timeline::page(outcome, &steps, view)
-        })
+        let table = |outcome: &_, view| timeline::page(outcome, &steps, view);
+        let html = |outcome: &_| html::html_of_timeline(outcome, &steps);
+        self.output.print(&outcome, table, html)
     }
 
     /// Schedules the pods onto the dump, with one configuration or with two.
@@ -184,11 +184,14 @@ impl Arguments {
         };
         let first = run(&self.config)?;
         if self.compare.is_none() {
-            return self.output.print(&first, sequence::page_of_what_if);
+            return self
+                .output
+                .print(&first, sequence::page_of_what_if, html::html_of_what_if);
         }
         let other = run(&self.compare)?;
         let both = sequence::Comparison { first, other };
-        self.output.print(&both, sequence::comparison)
+        self.output
+            .print(&both, sequence::comparison, html::html_of_comparison)
     }
 
     /// The moves that repair the spread of running pods.
@@ -215,7 +218,8 @@ impl Arguments {
             .map_err(|error| Failure::Input(anyhow!("--config: {error}")))?;
         let soft = constraints == Constraints::All;
         let answer = simulation::rebalance(&mut built.cluster, &frameworks, running, soft);
-        self.output.print(&answer, rebalance::page)
+        self.output
+            .print(&answer, rebalance::page, html::html_of_rebalance)
     }
 }
 

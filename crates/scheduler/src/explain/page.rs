@@ -89,7 +89,7 @@ pub(crate) fn suggestions(
     (!lines.is_empty()).then(|| format!("{head}\n{}", lines.join("\n")))
 }
 
-fn headline(answer: &Answer) -> (Colour, String) {
+pub(super) fn headline(answer: &Answer) -> (Colour, String) {
     let pod = &answer.pod;
     if let Some(reason) = &answer.not_tried {
         return (Colour::Warning, format!("{pod} is not tried: {reason}."));
@@ -220,8 +220,8 @@ fn indented(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The rejected nodes, grouped by reasons.
-fn other_nodes(answer: &Answer, view: View) -> Option<String> {
+/// The rejected nodes by their reasons, the most frequent reasons first.
+pub(super) fn rejected(answer: &Answer) -> Vec<(String, Vec<&str>)> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (node, status) in &answer.filter_status {
         groups
@@ -231,7 +231,11 @@ fn other_nodes(answer: &Answer, view: View) -> Option<String> {
     }
     let mut groups: Vec<(String, Vec<&str>)> = groups.into_iter().collect();
     groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    let lines = groups.into_iter().map(|(reasons, nodes)| {
+    groups
+}
+
+fn other_nodes(answer: &Answer, view: View) -> Option<String> {
+    let lines = rejected(answer).into_iter().map(|(reasons, nodes)| {
         let named = nodes
             .iter()
             .take(SHOWN)

@@ -1,10 +1,12 @@
-//! A preemption for one pod, computed from a dump or a live cluster, as JSON and as a page.
+//! A preemption for one pod, computed from a dump or a live cluster, as JSON, as a page and as HTML.
 
 mod answer;
 mod explanation;
+mod html;
 mod page;
 
 pub(crate) use answer::Answer;
+pub(crate) use html::html;
 pub(crate) use page::page;
 
 use crate::attempt::{self, CaseError};

@@ -9,12 +9,16 @@ use std::collections::{BTreeMap, HashSet};
 /// The most nodes that are named for one reason.
 const NAMED: usize = 3;
 
+/// The reason against a candidate that was not chosen.
+pub(super) const CANDIDATE: &str = "is a candidate, too";
+
 pub(crate) fn page(answer: &Answer, view: View) -> String {
     let (colour, head) = headline(answer);
     let head: Vec<String> = head.lines().map(|line| view.sentence(line)).collect();
     let mut parts = vec![view.paint(colour, &head.join("\n"))];
     if let Some(chosen) = &answer.chosen {
-        parts.push(victims(&answer.victims, view));
+        let table = victims(&answer.victims).shown(view.within(2));
+        parts.push(indented(&table));
         parts.push(why(answer, chosen, view));
     }
     if !answer.clear_nominations.is_empty() {
@@ -44,7 +48,7 @@ fn listed(view: View, head: &str, lines: &[String]) -> String {
     all.join("\n")
 }
 
-fn headline(answer: &Answer) -> (Colour, String) {
+pub(super) fn headline(answer: &Answer) -> (Colour, String) {
     let pod = &answer.preemptor;
     let (name, priority, requests, form) = (&pod.pod, pod.priority, &pod.requests, pod.form);
     let head = format!("{name} (priority {priority}, asks for {requests})");
@@ -103,7 +107,7 @@ fn headline(answer: &Answer) -> (Colour, String) {
     (Colour::Warning, preempts)
 }
 
-fn victims(victims: &[Victim], view: View) -> String {
+pub(super) fn victims(victims: &[Victim]) -> Table {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let rows = victims.iter().map(|victim| {
         let budgets = victim.budgets.join(", ");
@@ -129,7 +133,7 @@ fn victims(victims: &[Victim], view: View) -> String {
         Column::words("STARTED", 1),
         Column::words("REPLACEMENT", 3),
     ];
-    indented(&Table::new(columns, rows).shown(view.within(2)))
+    Table::new(columns, rows)
 }
 
 fn why(answer: &Answer, chosen: &CandidateNode, view: View) -> String {
@@ -139,16 +143,18 @@ fn why(answer: &Answer, chosen: &CandidateNode, view: View) -> String {
     listed(view, &head, &answer.why)
 }
 
-/// The other nodes, grouped by reason.
-fn other_nodes(answer: &Answer, view: View) -> Option<String> {
+/// The other nodes by reason, the most frequent reason first.
+pub(super) fn reasons(answer: &Answer) -> Vec<(String, Vec<&str>)> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut tried: HashSet<&str> = HashSet::new();
     for candidate in &answer.candidates {
         tried.insert(&candidate.node);
         let chosen = answer.chosen.as_ref().map(|freed| freed.node.as_str());
         if chosen != Some(&candidate.node) {
-            let group = "is a candidate, too".to_owned();
-            groups.entry(group).or_default().push(&candidate.node);
+            groups
+                .entry(CANDIDATE.to_owned())
+                .or_default()
+                .push(&candidate.node);
         }
     }
     for (node, obstacle) in &answer.not_candidates {
@@ -169,11 +175,16 @@ fn other_nodes(answer: &Answer, view: View) -> Option<String> {
         };
         groups.entry(group).or_default().push(node);
     }
+    let mut groups: Vec<(String, Vec<&str>)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+    groups
+}
+
+fn other_nodes(answer: &Answer, view: View) -> Option<String> {
+    let groups = reasons(answer);
     if groups.is_empty() {
         return None;
     }
-    let mut groups: Vec<(String, Vec<&str>)> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
     let rows = groups.into_iter().map(|(group, nodes)| {
         let mut named = nodes[..nodes.len().min(NAMED)].join(", ");
         if nodes.len() > NAMED {
@@ -192,6 +203,15 @@ fn other_nodes(answer: &Answer, view: View) -> Option<String> {
 
 fn explanation(explanation: &Explanation, view: View) -> String {
     let node = &explanation.node;
+    listed(
+        view,
+        &format!("On {node}, step by step:"),
+        &steps(explanation),
+    )
+}
+
+/// A sentence for each step.
+pub(super) fn steps(explanation: &Explanation) -> Vec<String> {
     let mut lines = Vec::new();
     if !explanation.without_preemption.is_empty() {
         let reasons = explanation.without_preemption.join(", ");
@@ -199,7 +219,7 @@ fn explanation(explanation: &Explanation, view: View) -> String {
     }
     lines.extend(explanation.steps.iter().map(step));
     lines.push(format!("so: {}", explanation.result));
-    listed(view, &format!("On {node}, step by step:"), &lines)
+    lines
 }
 
 fn step(step: &NamedStep) -> String {

@@ -9,10 +9,10 @@ pub(crate) fn page(answer: &Rebalance, view: View) -> String {
     let (colour, head) = headline(answer);
     let mut parts = vec![view.paint(colour, &view.sentence(&head))];
     if !answer.moves.is_empty() {
-        parts.push(moves(answer, view));
+        parts.push(moves(answer).shown(view));
     }
     if !answer.spread.is_empty() {
-        parts.push(spread(answer, view));
+        parts.push(spread(answer).shown(view));
     }
     if !answer.cannot_move.is_empty() {
         parts.push(grouped("CANNOT MOVE", &answer.cannot_move, view));
@@ -20,7 +20,7 @@ pub(crate) fn page(answer: &Rebalance, view: View) -> String {
     parts.join("\n\n")
 }
 
-fn headline(answer: &Rebalance) -> (Colour, String) {
+pub(super) fn headline(answer: &Rebalance) -> (Colour, String) {
     let moves = match answer.moves.len() {
         1 => "1 move".to_owned(),
         count => format!("{count} moves"),
@@ -48,7 +48,7 @@ fn headline(answer: &Rebalance) -> (Colour, String) {
     (Colour::Good, head)
 }
 
-fn moves(answer: &Rebalance, view: View) -> String {
+pub(super) fn moves(answer: &Rebalance) -> Table {
     let rows = answer.moves.iter().enumerate().map(|(index, step)| {
         let note = step.scheduler_chooses.as_ref().map(|node| {
             format!("the scheduler would choose {node}, so that it has to be cordoned meanwhile")
@@ -68,10 +68,10 @@ fn moves(answer: &Rebalance, view: View) -> String {
         Column::name("TO", 4),
         Column::sentence("NOTE", 1),
     ];
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }
 
-fn spread(answer: &Rebalance, view: View) -> String {
+pub(super) fn spread(answer: &Rebalance) -> Table {
     let rows = answer.spread.iter().map(|state| {
         let SpreadState {
             pod,
@@ -96,7 +96,7 @@ fn spread(answer: &Rebalance, view: View) -> String {
         Column::sentence("BEFORE", 3),
         Column::sentence("AFTER", 1),
     ];
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }
 
 /// The most domains that are named.

@@ -53,6 +53,29 @@ pub(crate) fn page_of_what_if(answer: &WhatIfOutcome, view: View) -> String {
 /// The number of scheduled pods, their nodes, and why the others are unschedulable.
 pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
     let (placed, left) = (outcome.placed.len(), outcome.unschedulable.len());
+    let (colour, head) = headline(outcome);
+    let mut parts = vec![view.paint(colour, &view.sentence(&head))];
+    if placed > 0 {
+        parts.push(nodes(outcome, view));
+    }
+    if !outcome.preempted.is_empty() {
+        parts.push(preempted(outcome).shown(view));
+    }
+    if left > 0 {
+        parts.push(reasons(outcome, view));
+    }
+    if !outcome.gated.is_empty() {
+        parts.push(grouped("GATED", &outcome.gated, view));
+    }
+    if !outcome.not_tried.is_empty() {
+        parts.push(grouped("NOT TRIED", &outcome.not_tried, view));
+    }
+    parts.join("\n\n")
+}
+
+/// How many pods were scheduled, at which cost, and how many were not.
+pub(super) fn headline(outcome: &SequenceOutcome) -> (Colour, String) {
+    let (placed, left) = (outcome.placed.len(), outcome.unschedulable.len());
     let gated = outcome.gated.len();
     let colour = if left == 0 { Colour::Good } else { Colour::Bad };
     let gated = match gated {
@@ -71,24 +94,10 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
         placed => format!("{placed} pods were scheduled"),
     };
     let are = if left == 1 { "is" } else { "are" };
-    let head = format!("{head}{at_a_cost}, {left} {are} unschedulable{gated}");
-    let mut parts = vec![view.paint(colour, &view.sentence(&format!("{head}.")))];
-    if placed > 0 {
-        parts.push(nodes(outcome, view));
-    }
-    if !outcome.preempted.is_empty() {
-        parts.push(preempted(outcome, view));
-    }
-    if left > 0 {
-        parts.push(reasons(outcome, view));
-    }
-    if !outcome.gated.is_empty() {
-        parts.push(grouped("GATED", &outcome.gated, view));
-    }
-    if !outcome.not_tried.is_empty() {
-        parts.push(grouped("NOT TRIED", &outcome.not_tried, view));
-    }
-    parts.join("\n\n")
+    (
+        colour,
+        format!("{head}{at_a_cost}, {left} {are} unschedulable{gated}."),
+    )
 }
 
 /// The nodes with new pods.
@@ -158,21 +167,20 @@ fn blockers(by_pod: &BTreeMap<String, Vec<String>>, view: View) -> String {
 }
 
 /// The preempted pods with their node and preemptor.
-fn preempted(outcome: &SequenceOutcome, view: View) -> String {
+pub(super) fn preempted(outcome: &SequenceOutcome) -> Table {
     let rows = outcome.preempted.iter().map(|preempted| {
-        let budgets = match (preempted.budgets.join(", "), preempted.violates) {
-            _ if preempted.terminates => "it ends already, which is awaited".to_owned(),
-            (budgets, true) => format!("{budgets} (violated)"),
-            (budgets, false) if budgets.is_empty() => "-".to_owned(),
-            (budgets, false) => budgets,
-        };
         let PreemptedPod {
             pod,
             node,
             preemptor,
             ..
         } = preempted;
-        vec![pod.clone(), node.clone(), preemptor.clone(), budgets]
+        vec![
+            pod.clone(),
+            node.clone(),
+            preemptor.clone(),
+            budgets(preempted),
+        ]
     });
     let columns = [
         Column::name("PREEMPTED", 4),
@@ -180,7 +188,17 @@ fn preempted(outcome: &SequenceOutcome, view: View) -> String {
         Column::name("FOR", 2),
         Column::sentence("BUDGETS", 1),
     ];
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
+}
+
+/// The budgets that cover a preempted pod.
+fn budgets(preempted: &PreemptedPod) -> String {
+    match (preempted.budgets.join(", "), preempted.violates) {
+        _ if preempted.terminates => "it ends already, which is awaited".to_owned(),
+        (budgets, true) => format!("{budgets} (violated)"),
+        (budgets, false) if budgets.is_empty() => "-".to_owned(),
+        (budgets, false) => budgets,
+    }
 }
 
 /// Pods by reason.
@@ -219,8 +237,12 @@ fn percent((used, there): (i64, i64)) -> String {
 
 /// One line for each figure, with both runs side by side.
 pub(crate) fn comparison(both: &Comparison, view: View) -> String {
-    let figures = [figures(&both.first.outcome), figures(&both.other.outcome)];
-    let [first, other] = figures;
+    let table = compared(both).shown(view);
+    format!("{table}\n\n{}", view.sentence(&moved(both)))
+}
+
+pub(super) fn compared(both: &Comparison) -> Table {
+    let [first, other] = [figures(&both.first.outcome), figures(&both.other.outcome)];
     let rows = first
         .into_iter()
         .zip(other)
@@ -230,23 +252,21 @@ pub(crate) fn comparison(both: &Comparison, view: View) -> String {
         Column::figure("FIRST", 2),
         Column::figure("OTHER", 1),
     ];
-    let same = both.first.outcome.placed == both.other.outcome.placed;
+    Table::new(columns, rows)
+}
+
+/// How many pods get another node with the other configuration.
+pub(super) fn moved(both: &Comparison) -> String {
     let (first, other) = (&both.first.outcome.placed, &both.other.outcome.placed);
+    if first == other {
+        return "Both configurations schedule every pod onto the same node.".to_owned();
+    }
     let moved = first
         .iter()
         .filter(|(pod, node)| other.get(*pod) != Some(*node));
-    let summary = if same {
-        "Both configurations schedule every pod onto the same node.".to_owned()
-    } else {
-        format!(
-            "{} pods get another node, or none, with the other configuration.",
-            moved.count()
-        )
-    };
     format!(
-        "{}\n\n{}",
-        Table::new(columns, rows).shown(view),
-        view.sentence(&summary)
+        "{} pods get another node, or none, with the other configuration.",
+        moved.count()
     )
 }
 

@@ -47,7 +47,25 @@ impl Row {
     }
 }
 
-pub(crate) fn page(outcome: &Outcome, steps: &[Row], view: View) -> String {
+pub(crate) fn page(outcome: &Outcome, rows: &[Row], view: View) -> String {
+    let end = if outcome.pods.is_empty() {
+        headline(outcome)
+    } else {
+        pending(outcome).shown(view)
+    };
+    format!("{}\n\n{end}", steps(outcome, rows).shown(view))
+}
+
+/// How many pods are pending at the end.
+pub(super) fn headline(outcome: &Outcome) -> String {
+    match outcome.pods.len() {
+        0 => "No pod is pending at the end.".to_owned(),
+        1 => "1 pod is pending at the end.".to_owned(),
+        count => format!("{count} pods are pending at the end."),
+    }
+}
+
+pub(super) fn steps(outcome: &Outcome, rows: &[Row]) -> Table {
     let columns = [
         Column::figure("AT", 4),
         Column::words("STEP", 6),
@@ -58,19 +76,12 @@ pub(crate) fn page(outcome: &Outcome, steps: &[Row], view: View) -> String {
         Column::figure("GATED", 1),
         Column::figure("FLYING", 2),
     ];
-    let rows = steps.iter().zip(&outcome.steps);
-    let steps = Table::new(columns, rows.map(|(step, outcome)| step.cells(outcome)));
-    let mut parts = vec![steps.shown(view)];
-    if outcome.pods.is_empty() {
-        parts.push("No pod is pending at the end.".to_owned());
-    } else {
-        parts.push(pending(outcome, view));
-    }
-    parts.join("\n\n")
+    let rows = rows.iter().zip(&outcome.steps);
+    Table::new(columns, rows.map(|(step, outcome)| step.cells(outcome)))
 }
 
 /// The pods that are pending at the end.
-fn pending(outcome: &Outcome, view: View) -> String {
+pub(super) fn pending(outcome: &Outcome) -> Table {
     let nothing = StepOutcome::default();
     let last = outcome.steps.last().unwrap_or(&nothing);
     let pools = [
@@ -94,5 +105,5 @@ fn pending(outcome: &Outcome, view: View) -> String {
         Column::figure("ATTEMPTS", 1),
         Column::sentence("REJECTED BY", 2),
     ];
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }

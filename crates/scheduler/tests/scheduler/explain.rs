@@ -203,3 +203,22 @@ fn limits_count_as_requests_of_pods_that_no_api_server_has_defaulted() {
     there["metadata"]["uid"] = json!("1");
     assert_eq!(goes(&there, &limited("new", "4")), "one");
 }
+
+#[test]
+fn a_document_for_a_browser_has_every_node_with_its_score_or_reason() {
+    let nodes = [node("one", "2"), node("two", "4"), node("small", "500m")];
+    let output = explain(&nodes, &pod("1"), &["-o", "html"]);
+    let document = String::from_utf8(output.stdout).unwrap();
+    assert!(document.starts_with("<!DOCTYPE html>"), "{document}");
+    let verdict = "default/new would be assigned to two: the best of 2 nodes that it fits on.";
+    let reason = "1 node: Insufficient cpu";
+    for part in [
+        verdict,
+        "<td>one</td>",
+        "<td>two</td>",
+        "<td>small</td>",
+        reason,
+    ] {
+        assert!(document.contains(part), "{part} in {document}");
+    }
+}

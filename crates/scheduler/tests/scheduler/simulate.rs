@@ -378,3 +378,12 @@ fn a1_a_timeline_reads_the_kinds_of_kubernetes_and_counts_the_others() {
     assert_eq!(steps[2]["unschedulable"], json!(["default/web"]), "{steps}");
     assert_eq!(steps[3]["backoff"], json!(["default/web"]), "{steps}");
 }
+
+#[test]
+fn a_timeline_is_a_document_for_a_browser_too() {
+    let case = oracle().next().unwrap();
+    let output = simulate(&case["input"], &["-o", "html"]);
+    let document = String::from_utf8(output.stdout).unwrap();
+    assert!(document.starts_with("<!DOCTYPE html>"), "{document}");
+    assert!(document.contains("<h2>Steps</h2>"), "{document}");
+}

@@ -3,21 +3,33 @@
 use evictd_batch::session::{GroupOutcome, Outcome, UpstreamOutcome};
 use evictd_batch_objects::PodGroupConditionType;
 use evictd_command::{Colour, Column, Row, Table, View};
+use evictd_html::{Page, Tone};
 
 pub(super) fn page(outcome: &Outcome, view: View) -> String {
-    let (bound, evicted) = (outcome.bound.len(), outcome.evicted.len());
-    let pipelined = outcome.pipelined.len();
-    let summary = format!(
-        "{bound} pods are bound, {pipelined} wait for room that is being freed, {evicted} are evicted."
-    );
-    let mut parts = vec![view.sentence(&summary)];
+    let mut parts = vec![view.sentence(&summary(outcome))];
     if !outcome.pod_groups.is_empty() || !outcome.upstream_pod_groups.is_empty() {
-        parts.push(jobs(outcome, view));
+        parts.push(jobs(outcome).shown(view));
     }
-    if evicted > 0 {
-        parts.push(evictions(outcome, view));
+    if !outcome.evicted.is_empty() {
+        parts.push(evictions(outcome).shown(view));
     }
     parts.join("\n\n")
+}
+
+/// The outcome as a document for a browser.
+pub(super) fn html(outcome: &Outcome) -> Page {
+    let mut page = Page::new("evictd-batch simulate", Tone::Plain, &summary(outcome));
+    page.section("Evicted pods", [evictions(outcome).into()]);
+    page.section("Jobs", [jobs(outcome).into()]);
+    page
+}
+
+fn summary(outcome: &Outcome) -> String {
+    let (bound, evicted) = (outcome.bound.len(), outcome.evicted.len());
+    let pipelined = outcome.pipelined.len();
+    format!(
+        "{bound} pods are bound, {pipelined} wait for room that is being freed, {evicted} are evicted."
+    )
 }
 
 /// The number of tasks with one of these statuses.
@@ -29,7 +41,7 @@ fn count(group: &GroupOutcome, statuses: &[&str]) -> String {
         .to_string()
 }
 
-fn jobs(outcome: &Outcome, view: View) -> String {
+fn jobs(outcome: &Outcome) -> Table {
     let rows = outcome.pod_groups.iter().map(|(job, group)| {
         let invalid = outcome.invalid_jobs.get(job);
         let mut conditions = group.conditions.iter();
@@ -72,14 +84,14 @@ fn jobs(outcome: &Outcome, view: View) -> String {
         Column::figure("PENDING", 3),
         Column::sentence("WHY", 1),
     ];
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }
 
-fn evictions(outcome: &Outcome, view: View) -> String {
+fn evictions(outcome: &Outcome) -> Table {
     let rows = outcome
         .evicted
         .iter()
         .map(|eviction| vec![eviction.pod.clone(), eviction.reason.as_str().to_owned()]);
     let columns = [Column::name("EVICTED", 2), Column::words("BY", 1)];
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }

@@ -1,5 +1,6 @@
 //! `evictd-batch simulate --trace`: simulates a trace with one configuration, or compares several.
 
+mod html;
 mod page;
 
 use anyhow::{Context, anyhow};
@@ -8,7 +9,7 @@ use evictd_batch::conf::Conf;
 use evictd_batch_objects::Compat;
 use evictd_batch_trace::svg::{self, NAMES, Run};
 use evictd_batch_trace::{Seconds, SimulatorOptions, Trace, play};
-use evictd_command::{Failure, Output, Progress, warn};
+use evictd_command::{Failure, PageOutput, Progress, warn};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_pod::duration;
 use serde::Serialize;
@@ -51,7 +52,7 @@ struct Answer {
 }
 
 impl TraceArguments {
-    pub(super) fn run(&self, compat: Compat, output: Output) -> Result<(), Failure> {
+    pub(super) fn run(&self, compat: Compat, output: PageOutput) -> Result<(), Failure> {
         if self.compare.len() >= MAX_CONFS {
             let max = MAX_CONFS - 1;
             return Err(Failure::input(anyhow!(
@@ -79,7 +80,8 @@ impl TraceArguments {
             let written = std::fs::write(path, svg::picture(&answer.runs));
             written.with_context(|| format!("--svg {}", path.display()))?;
         }
-        output.print(&answer, |answer, view| page::page(&answer.runs, view))
+        let table = |answer: &Answer, view| page::page(&answer.runs, view);
+        output.print(&answer, table, |answer| html::html(&answer.runs))
     }
 }
 

@@ -11,13 +11,13 @@ use std::cmp::Reverse;
 /// The number of jobs that are shown.
 const MAX_JOBS: usize = 5;
 
+/// What is said if no configuration was given.
+pub(super) const BUILT_IN: &str =
+    "The built-in configuration was used; --conf FILE sets that of the scheduler.";
+
 /// `conf_is_given` says whether the configuration was given, or is the built-in one.
 pub(super) fn page(answer: &Answer, conf_is_given: bool, view: View) -> String {
-    let colour = match answer.state {
-        State::Waits | State::NotEnqueued | State::RunsInPart => Colour::Bad,
-        State::Stopped => Colour::Warning,
-        State::Starts | State::Runs | State::Finished => Colour::Good,
-    };
+    let colour = colour(answer.state);
     let headline = view.sentence(&format!("{}.", answer.headline));
     let mut parts = vec![view.paint(colour, &headline)];
     if !answer.more.is_empty() {
@@ -40,13 +40,20 @@ pub(super) fn page(answer: &Answer, conf_is_given: bool, view: View) -> String {
         parts.extend(feasibility(&diagnosis.feasibility, view));
     }
     if !conf_is_given && answer.diagnosis.is_some() {
-        let text = "The built-in configuration was used; --conf FILE sets that of the scheduler.";
-        parts.push(view.paint(Colour::Faint, &view.sentence(text)));
+        parts.push(view.paint(Colour::Faint, &view.sentence(BUILT_IN)));
     }
     parts.join("\n\n")
 }
 
-fn waits(state: State) -> bool {
+pub(super) fn colour(state: State) -> Colour {
+    match state {
+        State::Waits | State::NotEnqueued | State::RunsInPart => Colour::Bad,
+        State::Stopped => Colour::Warning,
+        State::Starts | State::Runs | State::Finished => Colour::Good,
+    }
+}
+
+pub(super) fn waits(state: State) -> bool {
     matches!(state, State::Waits | State::NotEnqueued | State::RunsInPart)
 }
 
@@ -69,6 +76,15 @@ fn amount(amount: Option<Quantity>) -> String {
 }
 
 fn queue(queue: &QueueUsage, view: View) -> String {
+    let head = view.sentence(&queue_headline(queue));
+    if queue.resources.is_empty() {
+        return head;
+    }
+    format!("{head}\n{}", queue_table(queue).shown(view))
+}
+
+/// The state of the queue, its weight, and how many of its jobs run.
+pub(super) fn queue_headline(queue: &QueueUsage) -> String {
     let state = match queue.state.as_str() {
         "" => "no state".to_owned(),
         state => state.to_lowercase(),
@@ -79,13 +95,13 @@ fn queue(queue: &QueueUsage, view: View) -> String {
     };
     let running = queue.running;
     let jobs = if running == 1 { "job has" } else { "jobs have" };
-    let head = format!(
+    format!(
         "Queue {}: {state}, weight {}, {shared_by}; {running} {jobs} pods on nodes.",
         queue.name, queue.weight
-    );
-    if queue.resources.is_empty() {
-        return view.sentence(&head);
-    }
+    )
+}
+
+pub(super) fn queue_table(queue: &QueueUsage) -> Table {
     let rows = queue
         .resources
         .iter()
@@ -108,8 +124,7 @@ fn queue(queue: &QueueUsage, view: View) -> String {
         Column::figure("REQUEST", 2),
         Column::figure("INQUEUE", 1),
     ];
-    let table = Table::new(columns, rows).shown(view);
-    format!("{}\n{table}", view.sentence(&head))
+    Table::new(columns, rows)
 }
 
 fn ahead(answer: &Answer, diagnosis: &JobDiagnosis, view: View) -> Option<String> {
@@ -125,8 +140,14 @@ fn ahead(answer: &Answer, diagnosis: &JobDiagnosis, view: View) -> Option<String
         String::new()
     };
     let head = format!("{count} {jobs} before it in the queue{more}.");
+    let table = ahead_table(answer, diagnosis, MAX_JOBS).shown(view);
+    Some(format!("{}\n{table}", view.sentence(&head)))
+}
+
+/// The first jobs that come before it.
+pub(super) fn ahead_table(answer: &Answer, diagnosis: &JobDiagnosis, most: usize) -> Table {
     let jobs = answer.ahead.iter().zip(&diagnosis.ahead);
-    let rows = jobs.take(MAX_JOBS).map(|(name, job)| {
+    let rows = jobs.take(most).map(|(name, job)| {
         vec![
             name.clone(),
             job.waiting.to_string(),
@@ -140,8 +161,7 @@ fn ahead(answer: &Answer, diagnosis: &JobDiagnosis, view: View) -> Option<String
         Column::words("BY", 2),
         Column::sentence("WHY", 3),
     ];
-    let table = Table::new(columns, rows).shown(view);
-    Some(format!("{}\n{table}", view.sentence(&head)))
+    Table::new(columns, rows)
 }
 
 fn feasibility(feasibility: &Feasibility, view: View) -> Vec<String> {
@@ -152,13 +172,22 @@ fn feasibility(feasibility: &Feasibility, view: View) -> Vec<String> {
         .map(|role| nodes(role, feasibility, view))
         .collect();
     if !feasibility.nearest.is_empty() {
-        parts.push(nearest(feasibility, view));
+        parts.push(nearest(feasibility).shown(view));
     }
     parts
 }
 
 /// The reasons of the nodes against the pods of a task.
 fn nodes(role: &RoleFeasibility, feasibility: &Feasibility, view: View) -> String {
+    let head = view.sentence(&nodes_headline(role, feasibility));
+    if role.mistake.is_some() || role.refused.is_empty() {
+        return head;
+    }
+    format!("{head}\n{}", nodes_table(role).shown(view))
+}
+
+/// For how many pods of the task there is room.
+pub(super) fn nodes_headline(role: &RoleFeasibility, feasibility: &Feasibility) -> String {
     let request: Vec<String> = role
         .request
         .iter()
@@ -179,25 +208,28 @@ fn nodes(role: &RoleFeasibility, feasibility: &Feasibility, view: View) -> Strin
         role.placed, role.waiting
     );
     if let Some(mistake) = &role.mistake {
-        return view.sentence(&format!("{head}: {mistake}."));
+        return format!("{head}: {mistake}.");
     }
+    let all: usize = role.refused.values().sum();
+    let within = feasibility.within.as_ref();
+    let with = within.map_or_else(String::new, |within| format!(" with {within}"));
+    let title = match all {
+        0 => return format!("{head}: there is no node."),
+        1 => format!("The reason of the only node{with} against the next pod:"),
+        all => format!("The reasons of all {all} nodes{with} against the next pod:"),
+    };
+    format!("{head}. {title}")
+}
+
+/// The reasons, the most frequent first.
+pub(super) fn nodes_table(role: &RoleFeasibility) -> Table {
     let mut counts: Vec<(&String, &usize)> = role.refused.iter().collect();
     counts.sort_by_key(|(text, count)| (Reverse(**count), *text));
-    let all: usize = role.refused.values().sum();
     let rows = counts
         .iter()
         .map(|(text, count)| vec![count.to_string(), (*text).clone()]);
     let columns = [Column::figure("NODES", 2), Column::sentence("REASON", 1)];
-    let table = Table::new(columns, rows).shown(view);
-    let within = feasibility.within.as_ref();
-    let with = within.map_or_else(String::new, |within| format!(" with {within}"));
-    let title = match all {
-        0 => return view.sentence(&format!("{head}: there is no node.")),
-        1 => format!("The reason of the only node{with} against the next pod:"),
-        all => format!("The reasons of all {all} nodes{with} against the next pod:"),
-    };
-    let head = view.sentence(&format!("{head}. {title}"));
-    format!("{head}\n{table}")
+    Table::new(columns, rows)
 }
 
 fn missing(amounts: &[MissingAmount]) -> String {
@@ -208,7 +240,7 @@ fn missing(amounts: &[MissingAmount]) -> String {
     amounts.join(", ")
 }
 
-fn nearest(feasibility: &Feasibility, view: View) -> String {
+pub(super) fn nearest(feasibility: &Feasibility) -> Table {
     let several = feasibility.waiting - feasibility.now - feasibility.later > 1;
     let mut columns = vec![
         Column::name("NEAREST NODE", 3),
@@ -224,5 +256,5 @@ fn nearest(feasibility: &Feasibility, view: View) -> String {
         }
         cells
     });
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }

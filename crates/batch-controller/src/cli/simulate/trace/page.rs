@@ -52,7 +52,7 @@ pub(super) fn page(runs: &[Run], view: View) -> String {
         view.hanging(&heading, &run.conf)
     });
     parts.push(legend.collect::<Vec<_>>().join("\n"));
-    parts.push(figures(runs, view));
+    parts.push(figures(runs).shown(view));
     parts.push(queues(runs, view));
     parts.extend(runs.iter().filter_map(|run| unfinished(run, view)));
     parts.join("\n\n")
@@ -137,9 +137,10 @@ fn count(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-fn figures(runs: &[Run], view: View) -> String {
+/// A row for each figure.
+pub(super) fn figures(runs: &[Run]) -> Table {
     let Some(first) = runs.first() else {
-        return String::new();
+        return Table::new([], Vec::<Row>::new());
     };
     let mut columns = vec![Column::name("FIGURE", 9)];
     for (index, name) in NAMES.iter().enumerate().take(runs.len()) {
@@ -165,14 +166,20 @@ fn figures(runs: &[Run], view: View) -> String {
         }
         cells
     });
-    Table::new(columns, rows).shown(view)
+    Table::new(columns, rows)
 }
 
-/// A row for each queue and configuration.
 fn queues(runs: &[Run], view: View) -> String {
-    let Some(first) = runs.first() else {
+    let Some((table, note)) = queue_table(runs) else {
         return String::new();
     };
+    let note = view.paint(Colour::Faint, &view.sentence(&note));
+    format!("{}\n{note}", table.shown(view))
+}
+
+/// A row for each queue and configuration, and the meaning of the columns.
+pub(super) fn queue_table(runs: &[Run]) -> Option<(Table, String)> {
+    let first = runs.first()?;
     let several = runs.len() > 1;
     let resources: Vec<&String> = first.report.utilization.keys().collect();
     let mut columns = vec![Column::name("QUEUE", 9)];
@@ -221,35 +228,42 @@ fn queues(runs: &[Run], view: View) -> String {
                 Some(cells)
             })
     });
-    let table = Table::new(columns, rows.collect::<Vec<_>>()).shown(view);
+    let table = Table::new(columns, rows.collect::<Vec<_>>());
     let resource = busiest.map_or("", |resource| resource.as_str());
     let note = format!(
         "P50 to LONGEST: from arrival to start. HELD: of the {resource} of the cluster, on average."
     );
-    format!(
-        "{table}\n{}",
-        view.paint(Colour::Faint, &view.sentence(&note))
-    )
+    Some((table, note))
 }
 
 fn unfinished(run: &Run, view: View) -> Option<String> {
+    let summary = unfinished_headline(run)?;
+    let table = unfinished_table(run, MAX_UNFINISHED).shown(view);
+    Some(format!("{}\n{table}", view.sentence(&summary)))
+}
+
+/// How many jobs have not ended; `None` if all have.
+pub(super) fn unfinished_headline(run: &Run) -> Option<String> {
     let unfinished = &run.report.unfinished;
     let first = unfinished.first()?;
+    Some(match unfinished.len() {
+        1 => format!("{}: {} has not ended.", run.conf, first.job),
+        count => format!("{}: {count} jobs have not ended.", run.conf),
+    })
+}
+
+pub(super) fn unfinished_table(run: &Run, most: usize) -> Table {
+    let unfinished = &run.report.unfinished;
     let columns = [
         Column::name("JOB", 5),
         Column::name("QUEUE", 4),
         Column::sentence("WHY IT HAS NOT ENDED", 3),
     ];
-    let rows = unfinished.iter().take(MAX_UNFINISHED).map(|job| {
+    let rows = unfinished.iter().take(most).map(|job| {
         let cells = vec![job.job.clone(), job.queue.clone(), job.reason.clone()];
         Row::from(cells).coloured(Some(Colour::Bad))
     });
-    let table = Table::new(columns, rows).shown(view);
-    let summary = match unfinished.len() {
-        1 => format!("{}: {} has not ended.", run.conf, first.job),
-        count => format!("{}: {count} jobs have not ended.", run.conf),
-    };
-    Some(format!("{}\n{table}", view.sentence(&summary)))
+    Table::new(columns, rows)
 }
 
 impl Unit {

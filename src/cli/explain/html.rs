@@ -1,0 +1,56 @@
+//! The report as a document for a browser.
+
+use super::report::{ChosenBy, Report};
+use super::{freed, page, taints, verdict};
+use crate::cli::ranking;
+use evictd_html::{Block, Page};
+
+/// The most ranked pods.
+const SHOWN: usize = 500;
+
+pub(super) fn html(report: &Report) -> Page {
+    let (colour, sentences) = verdict::sentences(report);
+    let mut sentences = sentences.into_iter();
+    let verdict = sentences.next().unwrap_or_default();
+    let mut document = Page::new("evictd explain", colour.into(), &verdict);
+    document.section("Why", [Block::List(sentences.collect())]);
+    let warnings = report.node.iter().flat_map(|node| node.warnings.clone());
+    document.section("Contradictions", [Block::List(warnings.collect())]);
+    document.section("Signals", signals(report));
+    let signal = report.ranked_for;
+    // Without a threshold no order is the one of an eviction.
+    if report.has_thresholds() || report.chosen_by == ChosenBy::Asked {
+        let heading = format!("Pods in the order of eviction for {signal}");
+        let pods = ranking::explained(SHOWN, &report.ranked.pods, signal);
+        document.section(&heading, [pods.into()]);
+    }
+    document.section(
+        "Freed before a pod had to go",
+        [Block::List(freed::lines(&report.freed))],
+    );
+    if let Some(node) = &report.node {
+        let headline = taints::headline(node);
+        let read_only = node.read_only.clone().unwrap_or_default();
+        let blocks = [
+            Block::Text(headline),
+            Block::Text(read_only),
+            taints::taint_table(node).into(),
+            taints::removal_table(node, SHOWN).into(),
+        ];
+        document.section("The node for the scheduler", blocks);
+    }
+    document.section("Assumed", [Block::List(report.assumed.clone())]);
+    document
+}
+
+fn signals(report: &Report) -> Vec<Block> {
+    if !report.has_thresholds() {
+        return vec![page::left(report).into()];
+    }
+    let unwatched: Vec<String> = report.signals.iter().filter_map(page::unwatched).collect();
+    let unwatched = match unwatched.as_slice() {
+        [] => String::new(),
+        all => format!("Without a threshold: {}.", all.join(", ")),
+    };
+    vec![page::watched(report).into(), Block::Text(unwatched)]
+}
