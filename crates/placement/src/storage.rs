@@ -32,6 +32,9 @@ pub(crate) const ZONE_LABELS: [(&str, &str); 4] = [
     ),
 ];
 
+/// The drivers on a node, each with its attach limit.
+pub(crate) type AttachLimits = Box<[(Symbol, Option<i64>)]>;
+
 /// All storage objects of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
@@ -40,7 +43,7 @@ pub(crate) struct Storage {
     pub(crate) volumes: Objects<Symbol, PersistentVolume>,
     pub(crate) classes: Objects<Symbol, StorageClass>,
     /// The drivers that are registered on each node, with their attach limits.
-    pub(crate) limits: Objects<Symbol, Box<[(Symbol, Option<i64>)]>>,
+    pub(crate) limits: Objects<Symbol, AttachLimits>,
     /// By driver.
     pub(crate) drivers: Objects<Symbol, CsiDriver>,
     /// By namespace and name.

@@ -5,6 +5,7 @@ use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use evictd_placement::Cluster;
 use evictd_pod::wire::{self, Metadata};
+use std::sync::Arc;
 
 /// The search for further replicas ends here.
 pub const MOST_REPLICAS: usize = 1000;
@@ -139,7 +140,7 @@ impl Replicas<'_> {
 
     fn make_device_claims(&mut self, copy: &mut wire::Pod, number: usize) -> Option<()> {
         let namespace = copy.metadata.namespace_or_default().to_owned();
-        let uid = copy.metadata.uid.clone();
+        let uid = Arc::clone(&copy.metadata.uid);
         for status in &mut copy.status.resource_claim_statuses {
             let Some(name) = &mut status.resource_claim_name else {
                 continue;
@@ -152,7 +153,7 @@ impl Replicas<'_> {
             metadata.uid = format!("{uid}-{name}").into();
             let mut owners = metadata.owner_references.to_vec();
             let of_pod = owners.iter_mut().filter(|owner| owner.controller);
-            of_pod.for_each(|owner| owner.uid = uid.to_string().into());
+            of_pod.for_each(|owner| owner.uid = uid.to_string());
             metadata.owner_references = owners.into();
             claim.status = wire::ResourceClaimState::default();
             self.made.push(Made::Devices(metadata.clone()));

@@ -144,7 +144,7 @@ impl<'i> Holders<'i> {
                 holders.add(allocation, &pools, || {
                     let name = claim.metadata.full_name();
                     let pods = claim.status.reserved_for.iter();
-                    let pods: Names = pods.map(|pod| pod.name.to_string()).collect();
+                    let pods: Names = pods.map(|pod| pod.name.clone()).collect();
                     match pods.count {
                         0 => format!("claim {name}, which no pod uses, until it is deallocated"),
                         1 => format!("claim {name} until pod {} ends", pods.text()),

@@ -103,7 +103,6 @@ impl ClaimSources {
             name: metadata.name.clone(),
             uid: metadata.uid.to_string(),
             controller: true,
-            ..OwnerReference::default()
         };
         for volume in volumes {
             let name = format!("{}-{}", metadata.name, volume.name);

@@ -258,21 +258,18 @@ pub(super) fn is_for_devices(reason: Reason) -> bool {
     reason == Reason::Message(NOT_ENOUGH)
 }
 
-impl Devices {
-    /// The result and its cost while removed pods give back their devices.
-    fn fits_freed(
-        &self,
-        here: Here<'_>,
-        (demand, freed): (&Demand, &Freed),
-        left: u64,
-    ) -> (Result<(), Problem>, u64) {
-        let known = here.cluster.devices();
-        let claims = freed.claims.iter();
-        let claims = claims.filter_map(|(namespace, name)| known.claim(namespace, name));
-        let without = known.without(claims.filter(|claim| freed.is_free(here.cluster, claim)));
-        let (found, cost) = demand.allocate_without(known, &without, &node_view(here), left);
-        (found.map(|_| ()), cost)
-    }
+/// The result and its cost while removed pods give back their devices.
+fn fits_freed(
+    here: Here<'_>,
+    (demand, freed): (&Demand, &Freed),
+    left: u64,
+) -> (Result<(), Problem>, u64) {
+    let known = here.cluster.devices();
+    let claims = freed.claims.iter();
+    let claims = claims.filter_map(|(namespace, name)| known.claim(namespace, name));
+    let without = known.without(claims.filter(|claim| freed.is_free(here.cluster, claim)));
+    let (found, cost) = demand.allocate_without(known, &without, &node_view(here), left);
+    (found.map(|_| ()), cost)
 }
 
 impl Filter for Devices {
@@ -353,7 +350,7 @@ impl Filter for Devices {
             }
             let left = interrupt.left_for_devices(self.namespace);
             let (found, cost) = match &self.freed {
-                Some(freed) => self.fits_freed(here, (demand, freed), left),
+                Some(freed) => fits_freed(here, (demand, freed), left),
                 None => demand.fits_within(here.cluster.devices(), &node, left),
             };
             interrupt.charge_devices(self.namespace, cost);

@@ -489,7 +489,11 @@ impl Run {
 
     /// As the controller of claims: a pod that ends no longer uses its claims, and claims without pods lose their devices.
     fn give_back_devices(&mut self, victim: &str) {
-        let Some(uid) = self.pods.get(victim).map(|pod| pod.metadata.uid.clone()) else {
+        let Some(uid) = self
+            .pods
+            .get(victim)
+            .map(|pod| Arc::clone(&pod.metadata.uid))
+        else {
             return;
         };
         let claims = self.claims.all.values();
