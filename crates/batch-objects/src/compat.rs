@@ -146,6 +146,9 @@ pub enum Difference {
     /// The actions for gangs and shuffle evict no pod that is critical for the cluster and nothing beyond a disruption
     /// budget, whatever the tiers. Volcano's ignore budgets, and critical pods under some tiers (S6-198).
     SpareProtectedPods,
+    /// A node whose use is unknown or no longer known has neither room for pods of others nor too many of its own, and plugin
+    /// rescheduling evicts no more than the others take. In Volcano unknown use is zero, and old figures count (S6-206).
+    UnknownUseIsNotZero,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -153,7 +156,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::SpareProtectedPods as u32 + 1;
+const COUNT: u32 = Difference::UnknownUseIsNotZero as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

@@ -29,6 +29,9 @@ pub struct ResourceQuotaStatus {
     pub used: ResourceList,
 }
 
+/// The period of the figures that sessions go by, as Volcano names it.
+pub const USE_PERIOD: &str = "10m";
+
 /// The measured use of a node, in percent of its capacity by period: `{"10m": 55.5}`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
@@ -39,6 +42,87 @@ pub struct NodeMetrics {
     /// Memory.
     #[serde(deserialize_with = "null_is_default")]
     pub memory: BTreeMap<String, f64>,
+    /// The same as amounts, where the source has no percents.
+    #[serde(skip)]
+    pub measured: Option<MeasuredAmounts>,
     /// When it was measured.
     pub time: Option<Timestamp>,
+}
+
+/// Measured amounts of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeasuredAmounts {
+    /// Thousandths of a core.
+    pub cpu: i64,
+    /// Bytes.
+    pub memory: i64,
+}
+
+/// A `Numatopology` of nodeinfo.volcano.sh: the processors of a node, as its exporter reports them.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Numatopology {
+    /// The name is the node's.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// What is reported.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: NumatopologySpec,
+}
+
+/// The processors of a node.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NumatopologySpec {
+    /// The policies of the kubelet.
+    #[serde(deserialize_with = "null_is_default")]
+    pub policies: BTreeMap<String, String>,
+    /// The amounts that the kubelet keeps for the system.
+    #[serde(deserialize_with = "null_is_default")]
+    pub res_reserved: ResourceList,
+    /// By resource.
+    #[serde(deserialize_with = "null_is_default")]
+    pub numares: BTreeMap<String, NumaResource>,
+    /// By the number of the processor.
+    #[serde(deserialize_with = "null_is_default")]
+    pub cpu_detail: BTreeMap<String, CpuPlace>,
+    /// The pods whose processors are reported.
+    #[serde(deserialize_with = "null_is_default")]
+    pub pod_allocations: Vec<PodAllocation>,
+}
+
+/// A resource that belongs to NUMA nodes.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct NumaResource {
+    /// Of cpu: the numbers of processors that no pod has, like `0,2-4`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allocatable: String,
+}
+
+/// Where a processor is.
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct CpuPlace {
+    /// Its NUMA node.
+    pub numa: u32,
+    /// Its socket.
+    pub socket: u32,
+    /// Its core within the socket.
+    pub core: u32,
+}
+
+/// A pod with processors of its own.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct PodAllocation {
+    /// Its uid.
+    #[serde(deserialize_with = "null_is_default")]
+    pub uid: String,
+    /// Its namespace.
+    #[serde(deserialize_with = "null_is_default")]
+    pub namespace: String,
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
 }

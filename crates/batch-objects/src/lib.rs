@@ -35,7 +35,9 @@ pub mod written;
 
 pub use command::Command;
 pub use compat::{Compat, Difference};
-pub use further::{NodeMetrics, ResourceQuota, ResourceQuotaStatus};
+pub use further::{
+    MeasuredAmounts, NodeMetrics, Numatopology, ResourceQuota, ResourceQuotaStatus, USE_PERIOD,
+};
 pub use job::{
     DependsOn, Job, JobCondition, JobSpec, JobState, JobStatus, LifecyclePolicy, NetworkTopology,
     PartitionPolicy, TaskSpec, TaskState, VolumeSpec,

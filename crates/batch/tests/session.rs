@@ -173,6 +173,9 @@ families! {
     s6_220_sessions_with_resourcequota: "resourcequota", 11;
     s6_221_sessions_with_cdp: "cdp", 9;
     s6_217_sessions_with_task_topology: "task-topology", 13;
+    s6_222_sessions_with_usage: "usage", 12;
+    s6_223_sessions_with_numa_aware: "numa-aware", 11;
+    s6_206_sessions_with_rescheduling: "rescheduling", 9;
 }
 
 /// How many pods our form evicts in a recorded case with a change, and how many were recorded.
@@ -212,5 +215,18 @@ fn s6_198_gangs_never_evict_critical_pods_and_keep_budgets() {
         };
         let (ours, recorded) = evicted_by_us(&format!("{family}/0001.json"), protect);
         assert!(ours == 0 && recorded > 0, "{family}: {ours} of {recorded}");
+    }
+}
+
+#[test]
+fn s6_206_a_node_without_figures_takes_no_pods_of_others() {
+    for known in [true, false] {
+        let (ours, recorded) = evicted_by_us("rescheduling/0005.json", |input| {
+            if !known {
+                // The figures of the node with room are too old.
+                input["nodeMetrics"]["n0"]["time"] = json!("2026-01-01T23:54:00Z");
+            }
+        });
+        assert!(recorded > 0 && (ours > 0) == known, "{known}: {ours}");
     }
 }

@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 49] = [
+pub(crate) static RESOURCES: [Resource; 51] = [
     namespaced(
         "",
         "pods",
@@ -73,6 +73,21 @@ pub(crate) static RESOURCES: [Resource; 49] = [
     ),
     cluster_wide("", "nodes", "Node", &["no"], &["status", "proxy"]),
     cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
+    Resource {
+        version: "v1alpha1",
+        ..cluster_wide(
+            "nodeinfo.volcano.sh",
+            "numatopologies",
+            "Numatopology",
+            &["numatopo"],
+            &[],
+        )
+    },
+    Resource {
+        version: "v1beta1",
+        stored: "nodes.metrics.k8s.io",
+        ..cluster_wide("metrics.k8s.io", "nodes", "NodeMetrics", &[], &[])
+    },
     namespaced("", "events", "Event", &["ev"], &[]),
     namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),
     namespaced("", "secrets", "Secret", &[], &[]),

@@ -80,6 +80,19 @@ impl PluginName {
             ],
             Self::Sla => &[("sla-waiting-time", Text)],
             Self::TaskTopology => &[("task-topology.weight", Number)],
+            Self::NumaAware => &[("weight", Number)],
+            Self::Usage => &[
+                ("usage.weight", AtLeast(0.0)),
+                ("cpu.weight", AtLeast(0.0)),
+                ("memory.weight", AtLeast(0.0)),
+                ("thresholds", Map),
+                ("estimator", Map),
+            ],
+            Self::Rescheduling => &[
+                ("interval", Text),
+                ("metricsPeriod", Text),
+                ("strategies", Any),
+            ],
             Self::Tdm => &[
                 ("tdm.revocable-zone.*", Text),
                 ("tdm.evict.period", Text),

@@ -110,11 +110,11 @@ fn of_actions(actions: &[Action], loaded: &[LoadedPlugin]) -> Vec<(String, Strin
             found.push((message, "add gang and priority to the tiers".to_owned()));
         }
     }
-    if at(Action::Shuffle).is_some() && !has(&[PluginName::Tdm]) {
+    if at(Action::Shuffle).is_some() && !has(&[PluginName::Tdm, PluginName::Rescheduling]) {
         let message = "shuffle has no plugin that names pods to move, so it evicts no pod";
         found.push((
             message.to_owned(),
-            "add tdm to the tiers, or leave shuffle out".to_owned(),
+            "add tdm or rescheduling to the tiers, or leave shuffle out".to_owned(),
         ));
     }
     found

@@ -18,8 +18,10 @@ mod read;
 pub use names::{Action, PluginName, Switch, Switches};
 
 use evictd_configuration::{InvalidConfiguration, Mistake};
+use evictd_pod::duration;
 use read::Reader;
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// The configuration for an empty file (S6-092).
 pub const BUILT_IN: &str = "\
@@ -46,6 +48,8 @@ pub struct Conf {
     pub tiers: Vec<Vec<Plugin>>,
     /// Arguments of actions.
     pub arguments: Vec<(Action, Arguments)>,
+    /// How the use of nodes is measured.
+    pub metrics: Arguments,
     /// What is ignored or cannot have an effect, with its place.
     pub warnings: Vec<Mistake>,
 }
@@ -85,7 +89,24 @@ impl ConfError {
     }
 }
 
+/// The least time between two readings of the use of nodes.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// The same where the configuration names none.
+const INTERVAL: Duration = Duration::from_secs(30);
+
 impl Conf {
+    /// How often the use of nodes is read; `None` if no plugin needs it.
+    pub fn measures(&self) -> Option<Duration> {
+        let needed = [PluginName::Usage, PluginName::Rescheduling];
+        let mut plugins = self.tiers.iter().flatten();
+        plugins.find(|plugin| needed.contains(&plugin.name))?;
+        let interval = self.metrics.text("interval");
+        let interval = interval.and_then(|text| duration::parse(text).ok());
+        let interval = interval.and_then(|interval| Duration::try_from(interval).ok());
+        let interval = interval.filter(|interval| !interval.is_zero());
+        Some(interval.unwrap_or(INTERVAL).max(SHORTEST_INTERVAL))
+    }
+
     /// Reads the text of a file that is called `volcano-scheduler.conf` in messages; an empty one means [`BUILT_IN`].
     pub fn read(text: &str) -> Result<Self, ConfError> {
         Self::parse("volcano-scheduler.conf", text)

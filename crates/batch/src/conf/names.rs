@@ -93,10 +93,16 @@ pub enum PluginName {
     TaskTopology,
     /// Pods of a job near to each other, by groups of nodes.
     NetworkTopologyAware,
+    /// Nodes by their measured use.
+    Usage,
+    /// Shuffle moves pods from nodes that are used much.
+    Rescheduling,
+    /// Pods get processors that are near to each other.
+    NumaAware,
 }
 
 impl PluginName {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Gang,
         Self::Priority,
         Self::Conformance,
@@ -116,6 +122,9 @@ impl PluginName {
         Self::Tdm,
         Self::TaskTopology,
         Self::NetworkTopologyAware,
+        Self::Usage,
+        Self::Rescheduling,
+        Self::NumaAware,
     ];
 
     /// Its name.
@@ -140,6 +149,9 @@ impl PluginName {
             Self::Tdm => "tdm",
             Self::TaskTopology => "task-topology",
             Self::NetworkTopologyAware => "network-topology-aware",
+            Self::Usage => "usage",
+            Self::Rescheduling => "rescheduling",
+            Self::NumaAware => "numa-aware",
         }
     }
 
@@ -149,7 +161,7 @@ impl PluginName {
 }
 
 /// Plugins of Volcano that stay out, each with the reason and the way to do without.
-pub(crate) const REFUSED: [(&str, &str); 6] = [
+pub(crate) const REFUSED: [(&str, &str); 3] = [
     (
         "deviceshare",
         "parts of devices are allocated by Kubernetes' dynamic resource allocation (DRA): give the pods resourceClaims, which plugin predicates allocates",
@@ -158,13 +170,8 @@ pub(crate) const REFUSED: [(&str, &str); 6] = [
         "extender",
         "its calls carry Volcano's internal structures: serve kube-scheduler's extender protocol in a profile of evictd-scheduler instead",
     ),
-    ("numa-aware", NOT_YET),
-    ("numaaware", NOT_YET),
-    ("rescheduling", NOT_YET),
-    ("usage", NOT_YET),
+    ("numaaware", "the plugin is named numa-aware"),
 ];
-
-const NOT_YET: &str = "it is not built: take it out of the tiers, and its rules no longer apply";
 
 /// Actions that Volcano had once, each with what takes their place.
 pub(crate) const REMOVED: [(&str, &str); 2] = [("elect", RESERVATION), ("reserve", RESERVATION)];

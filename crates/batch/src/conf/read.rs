@@ -96,6 +96,7 @@ impl<'f> Reader<'f> {
             let path = format!("configurations[{index}]");
             arguments.extend(self.configuration(configuration, &path));
         }
+        let metrics = self.metrics(tree);
         for (key, fault) in checks::contradictions(&loaded) {
             self.mistake_of_volcano(&key, fault);
         }
@@ -107,8 +108,32 @@ impl<'f> Reader<'f> {
             actions,
             tiers,
             arguments,
+            metrics,
             warnings: Vec::new(),
         })
+    }
+
+    /// How the use of nodes is measured. Volcano's other sources are not read.
+    fn metrics(&mut self, tree: &Node) -> Arguments {
+        let Some(entry) = tree.get("metrics").filter(|entry| !entry.value.is_null()) else {
+            return Arguments::default();
+        };
+        if !self.is_map(&entry.value, "metrics") {
+            return Arguments::default();
+        }
+        let source = entry.value.get("type").map(|entry| &entry.value);
+        if let Some(value) = source
+            && let Content::Text(text) = &value.content
+            && text != "metrics_server"
+        {
+            let message = format!("{text}: the use of nodes is read from metrics.k8s.io instead");
+            let fault = Fault::new(value.at, message).advise("write metrics_server");
+            self.warning("metrics.type", fault);
+        }
+        match entry.value.to_json() {
+            serde_json::Value::Object(map) => Arguments(map),
+            _ => Arguments::default(),
+        }
     }
 
     fn actions(&mut self, tree: &Node) -> Vec<Action> {

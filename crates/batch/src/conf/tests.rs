@@ -114,6 +114,29 @@ fn s6_170_s6_225_plugins_that_stay_out_are_refused_with_line_reason_and_way() {
 }
 
 #[test]
+fn s6_222_the_use_of_nodes_is_read_only_for_plugins_that_need_it() {
+    let conf = |plugin: &str, metrics: &str| {
+        let text = format!(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: {plugin}\nmetrics: {metrics}\n"
+        );
+        Conf::read(&text).unwrap()
+    };
+    assert_eq!(conf("gang", "{interval: 10s}").measures(), None);
+    for (plugin, metrics, seconds) in [
+        ("usage", "{}", 30),
+        ("rescheduling", "{interval: 10s}", 10),
+        ("usage", "{interval: 1ms}", 1),
+    ] {
+        let interval = Some(Duration::from_secs(seconds));
+        assert_eq!(conf(plugin, metrics).measures(), interval, "{metrics}");
+    }
+    let other = conf("usage", "{type: prometheus, address: \"http://p\"}");
+    let warning = "volcano-scheduler.conf:5:17: metrics.type: prometheus: the use of nodes is read from \
+                   metrics.k8s.io instead; write metrics_server";
+    assert_eq!(told(&other), [warning]);
+}
+
+#[test]
 fn s6_096_hierarchical_drf_and_proportion_do_not_share_a_tier() {
     let one = "actions: enqueue\ntiers:\n- plugins:\n  - {name: drf, enableHierarchy: true}\n  - name: proportion\n";
     let error = Conf::read(one).unwrap_err();

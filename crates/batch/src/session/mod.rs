@@ -81,7 +81,8 @@ pub use known::{GroupWrite, Known};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
     Amounts, Event, Eviction, GroupOutcome, HyperNodeOutcome, JobGroupOutcome, JobShareOutcome,
-    ObjectKind, Outcome, PodCondition, QueueOutcome, QueueTreeOutcome, Refused, UpstreamOutcome,
+    NumaAssignment, ObjectKind, Outcome, PodCondition, QueueOutcome, QueueTreeOutcome, Refused,
+    UpstreamOutcome,
 };
 
 pub use plain::plain_job;

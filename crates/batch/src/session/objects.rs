@@ -2,7 +2,8 @@
 
 use crate::session::snapshot::task::{COOLDOWN, MARKS, Status};
 use evictd_batch_objects::{
-    GROUP_NAME, NodeMetrics, PodGroup, QUEUE_NAME, Queue, ResourceQuota, TASK_SPEC, Workload,
+    GROUP_NAME, NodeMetrics, Numatopology, PodGroup, QUEUE_NAME, Queue, ResourceQuota, TASK_SPEC,
+    Workload,
 };
 use evictd_hyper_nodes::HyperNode;
 use evictd_pod::resources::PODS;
@@ -83,6 +84,9 @@ pub struct Objects {
     /// By node its measured use.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub node_metrics: BTreeMap<String, NodeMetrics>,
+    /// The processors of nodes.
+    #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
+    pub numatopologies: Vec<Numatopology>,
 }
 
 /// The scheduler's name, and the queue of jobs that name none (S6-141).

@@ -102,11 +102,23 @@ pub struct Outcome {
     pub pod_conditions: BTreeMap<String, PodCondition>,
     /// The amounts of each queue's tasks, for its status.
     pub queue_allocated: BTreeMap<String, BTreeMap<String, String>>,
+    /// The processors that pods get by plugin numa-aware, if it is loaded and nodes report theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_assigned: Option<BTreeMap<String, NumaAssignment>>,
     /// Further events.
     pub events: Vec<Event>,
     /// When another session is due without further changes: the reservation ends then.
     #[serde(skip)]
     pub again_at: Option<Timestamp>,
+}
+
+/// The processors of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NumaAssignment {
+    /// Its node.
+    pub node: String,
+    /// Their numbers, like `0,2-4`; empty if its containers ask for no whole processors.
+    pub cpu: String,
 }
 
 /// Why a job is not considered.

@@ -104,3 +104,32 @@ fn no_driver_is_evicted_for_its_own_executors_or_for_an_equal_job() {
     let outcome = higher.run_as(Compat::EVICTD);
     assert_eq!(evicted(&outcome), ["spark-driver-0"]);
 }
+
+/// A group as Spark's operator makes it: one pod is enough, and the resources are those of the whole application.
+fn application(phase: &str, cpu: &str) -> Scenario {
+    let conf = conf(
+        "enqueue, allocate",
+        &[&["gang"], &["predicates", "proportion"]],
+    );
+    let resources = json!({ "minResources": { "cpu": cpu } });
+    let cluster = Scenario::new(&conf).node("a", "5");
+    cluster.job_with("spark", 1, phase, &resources)
+}
+
+#[test]
+fn b11_an_application_of_spark_is_let_in_and_keeps_its_room_for_the_executors() {
+    for compat in [Compat::EVICTD, Compat::VOLCANO] {
+        let new = application("Pending", "4").waiting("spark", 1, "1");
+        let outcome = new.run_as(compat);
+        assert_eq!(bound(&outcome, "spark-work-0"), Some("a"));
+        // The driver runs, and has not created its executors yet.
+        for (cpu, phase) in [("4", "Pending"), ("1", "Inqueue")] {
+            let runs = application("Running", cpu).running("spark", 0, &["a"], "1");
+            let three = json!({ "minResources": { "cpu": "3" } });
+            let both = runs.job_with("other", 3, "Pending", &three);
+            let outcome = both.waiting("other", 3, "1").run_as(compat);
+            let found = &outcome.phases["default/other"];
+            assert_eq!(found == "Pending", phase == "Pending", "{cpu}: {found}");
+        }
+    }
+}

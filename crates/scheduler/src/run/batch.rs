@@ -282,6 +282,11 @@ impl Batch {
             BatchChange::Workload(Delta { old: Some(old), .. }) => {
                 cache.remove_workload(&old.metadata);
             }
+            BatchChange::Numatopology(Delta { new: Some(new), .. }) => cache.numatopology(&new),
+            BatchChange::Numatopology(Delta { old: Some(old), .. }) => {
+                cache.remove_numatopology(&old.metadata);
+            }
+            BatchChange::NodeUse(nodes) => cache.measured_nodes(nodes),
             BatchChange::ResourceQuota(Delta { new: Some(new), .. }) => cache.quota(&new),
             BatchChange::ResourceQuota(Delta { old: Some(old), .. }) => {
                 cache.remove_quota(&old.metadata);
@@ -294,6 +299,7 @@ impl Batch {
             | BatchChange::HyperNode(_)
             | BatchChange::InvalidConf(_)
             | BatchChange::ResourceQuota(_)
+            | BatchChange::Numatopology(_)
             | BatchChange::Queue(_)
             | BatchChange::PriorityClass(_)
             | BatchChange::Workload(_) => return,

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
@@ -28,6 +28,8 @@ pub(crate) enum BatchError {
 pub(super) struct ConfFile {
     path: PathBuf,
     text: String,
+    /// How often the use of nodes is read.
+    measures: watch::Sender<Option<Duration>>,
 }
 
 impl ConfFile {
@@ -36,10 +38,21 @@ impl ConfFile {
             Ok(text) => text,
             Err(error) => return Err(BatchError::Unreadable(path, error)),
         };
-        let file = Self { path, text };
+        let measures = watch::Sender::new(None);
+        let file = Self {
+            path,
+            text,
+            measures,
+        };
         let conf = file.read().map_err(BatchError::Invalid)?;
+        file.measures.send_replace(conf.measures());
         warn_of(&conf);
         Ok((file, conf))
+    }
+
+    /// How often the use of nodes is read, by the current configuration.
+    pub(super) fn measures(&self) -> watch::Receiver<Option<Duration>> {
+        self.measures.subscribe()
     }
 
     /// Reads the file again after each period, and reports changes until the receiver is dropped.
@@ -66,6 +79,7 @@ impl ConfFile {
         match self.read() {
             Ok(conf) => {
                 info!("{path} was reloaded");
+                self.measures.send_replace(conf.measures());
                 warn_of(&conf);
                 BatchChange::Conf(Box::new(conf))
             }

@@ -24,6 +24,7 @@ mod gang_barriers;
 mod groups;
 mod leases;
 mod metrics;
+mod node_use;
 pub(crate) mod pages;
 mod pod_ref;
 pub(crate) mod process;

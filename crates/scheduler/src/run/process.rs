@@ -8,6 +8,7 @@ use super::events::Events;
 use super::extenders::Extenders;
 use super::frameworks::scheduler;
 use super::metrics::{Metrics, MetricsRecorder};
+use super::node_use;
 use super::pages::{About, pages};
 use super::resources::{Question, ResourceMetrics};
 use super::serve::{Answers, Check, Health, LIMITS, OpenPort, Page, Port, PortError};
@@ -236,6 +237,8 @@ fn follow(
     watches::start(reflectors, batch.is_some(), questions);
     if let Some((batch, file)) = batch {
         watches::start_batch(reflectors);
+        let (access, events) = (reflectors.access.clone(), reflectors.events.clone());
+        daemon.spawn(node_use::follow(access, file.measures(), events));
         daemon.spawn(file.follow(batch.period(), reflectors.events.clone()));
     }
     // Failed pods may be many. Only the plugin that delays evicted pods needs them.

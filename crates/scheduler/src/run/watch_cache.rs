@@ -477,5 +477,5 @@ cached_whole! {
     wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup,
     wire::ResourceClaim, wire::ResourceSlice, wire::DeviceClass,
     wire::PriorityClass, evictd_batch_objects::PodGroup, evictd_batch_objects::Queue, evictd_batch_objects::Workload,
-    evictd_batch_objects::ResourceQuota, evictd_hyper_nodes::HyperNode
+    evictd_batch_objects::ResourceQuota, evictd_batch_objects::Numatopology, evictd_hyper_nodes::HyperNode
 }

@@ -3,7 +3,7 @@
 use super::resources::Question;
 use super::watch_cache::{Interner, Object, key};
 use evictd_batch::conf::Conf;
-use evictd_batch_objects::{PodGroup, Queue, ResourceQuota, Workload};
+use evictd_batch_objects::{NodeMetrics, Numatopology, PodGroup, Queue, ResourceQuota, Workload};
 use evictd_cluster_client::{
     Access, Key, NewsSender, Outline, Reflector, Retry, Store, Unreadable, Watches,
 };
@@ -31,6 +31,9 @@ pub(crate) enum BatchChange {
     Workload(Delta<Workload>),
     ResourceQuota(Delta<ResourceQuota>),
     HyperNode(Delta<HyperNode>),
+    Numatopology(Delta<Numatopology>),
+    /// The measured use of all nodes, by name.
+    NodeUse(Vec<(String, NodeMetrics)>),
     Conf(Box<Conf>),
     /// The file has changed and is invalid: why.
     InvalidConf(String),
@@ -48,8 +51,11 @@ const WORKLOADS: &str = "/apis/scheduling.k8s.io/v1beta1/workloads";
 /// The groups of near nodes. A cluster without their definition has none.
 const HYPER_NODES: &str = "/apis/topology.volcano.sh/v1alpha1/hypernodes";
 
+/// The processors of nodes.
+const NUMATOPOLOGIES: &str = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies";
+
 /// How many further kinds are followed for batch sessions.
-pub(super) const BATCH_KINDS: usize = 6;
+pub(super) const BATCH_KINDS: usize = 7;
 
 /// Begins to follow every kind. Must be called inside the runtime. The tasks end with the receiver. `ended`: whether pods
 /// are followed after their end, too.
@@ -140,6 +146,10 @@ pub(super) fn start_batch(follow: Reflectors<'_>) {
     );
     follow.from(WORKLOADS, "", false, |delta| {
         WatchEvent::Batch(BatchChange::Workload(delta))
+    });
+    // Its exporter may not be installed; then there is no such kind, and no object.
+    follow.from(NUMATOPOLOGIES, "", false, |delta| {
+        WatchEvent::Batch(BatchChange::Numatopology(delta))
     });
     follow.from("/api/v1/resourcequotas", "", false, |delta| {
         WatchEvent::Batch(BatchChange::ResourceQuota(delta))

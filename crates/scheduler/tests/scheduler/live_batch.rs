@@ -1,6 +1,6 @@
 //! `evictd-scheduler run --batch-conf`: the pods of jobs beside all others, on one cache.
 
-use crate::live_scheduling::{Live, node_of, pod};
+use crate::live_scheduling::{self, Live, node_of, pod};
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{ApiServer, Fault};
 use nix::sys::stat::Mode;
@@ -16,6 +16,13 @@ const GROUPS: &str = "podgroups.scheduling.volcano.sh";
 pub(crate) fn conf(actions: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     write!(file, "{}", text(actions)).unwrap();
+    file
+}
+
+/// The same with one more plugin.
+pub(crate) fn conf_with(actions: &str, plugin: &str) -> NamedTempFile {
+    let mut file = conf(actions);
+    writeln!(file, "  - {plugin}").unwrap();
     file
 }
 
@@ -88,6 +95,87 @@ fn run_what_is_bound(live: &Live) {
             let now = json!({ "gracePeriodSeconds": 0 });
             let _ = live.admin.delete("pods", &name, now);
         }
+    }
+}
+
+#[test]
+fn s6_222_a_node_that_is_used_too_much_takes_no_pods_until_it_is_used_less() {
+    let conf = conf_with(
+        "enqueue, allocate, backfill",
+        "name: usage\nmetrics: {interval: 1s}",
+    );
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("admin");
+    queue(&admin, "default");
+    let usage = |cpu: &str| {
+        json!({ "apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "metadata": { "name": "one" },
+            "timestamp": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "window": "10s", "usage": { "cpu": cpu, "memory": "1Mi" } })
+    };
+    admin.create(usage("2900m")).unwrap();
+    let live = start_at(api, &[("one", "3")], &conf);
+    let create = |name: &str| {
+        let mut next = pod(name, "1m", 0);
+        next["spec"]["schedulerName"] = json!("volcano");
+        live.admin.create(next).unwrap();
+    };
+    let mut made = 0;
+    let mut name = String::new();
+    // The first pods may come before the first figures.
+    wait_until("a pod is refused", || {
+        let found = live.admin.get("pods", &format!("default/{name}"));
+        let found = found.unwrap_or_default();
+        if name.is_empty() || found["spec"]["nodeName"].is_string() {
+            name = format!("p{made}");
+            made += 1;
+            create(&name);
+        }
+        let message = live_scheduling::condition(&found)["message"].clone();
+        let message = message.as_str().unwrap_or_default();
+        message.contains("Not let in: there is no room now for 1 pod")
+    });
+    let less = usage("100m");
+    live.admin
+        .merge("nodes.metrics.k8s.io", "one", less)
+        .unwrap();
+    live.bound(&format!("default/{name}"));
+}
+
+#[test]
+fn s6_223_a_pod_with_whole_processors_gets_a_node_that_has_them_on_one_numa_node() {
+    let conf = conf_with("enqueue, allocate, backfill", "name: numa-aware");
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("admin");
+    queue(&admin, "default");
+    // One processor on each NUMA node of `one` is free, and both on one of `two`.
+    for (node, free) in [("one", "1,3"), ("two", "2-3")] {
+        let place = |numa: u32, core: u32| json!({ "numa": numa, "socket": numa, "core": core });
+        let topology = json!({ "apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology",
+            "metadata": { "name": node }, "spec": {
+                "policies": { "CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node" },
+                "numares": { "cpu": { "allocatable": free, "capacity": 4 } },
+                "cpuDetail": { "0": place(0, 0), "1": place(0, 1), "2": place(1, 2), "3": place(1, 3) } } });
+        admin.create(topology).unwrap();
+    }
+    let live = start_at(api, &[("one", "4"), ("two", "4")], &conf);
+    for (name, node) in [("first", Some("two")), ("second", None)] {
+        let mut next = pod(name, "2", 0);
+        next["metadata"]["annotations"] =
+            json!({ "volcano.sh/numa-topology-policy": "single-numa-node" });
+        next["spec"]["schedulerName"] = json!("volcano");
+        let requests = next["spec"]["containers"][0]["resources"]["requests"].clone();
+        next["spec"]["containers"][0]["resources"]["limits"] = requests;
+        live.admin.create(next).unwrap();
+        let name = format!("default/{name}");
+        let Some(node) = node else {
+            // The processors of the first pod are its own, though its node does not report it yet.
+            live.until(&name, "refused", |pod| {
+                let message = live_scheduling::condition(pod)["message"].clone();
+                let message = message.as_str().unwrap_or_default();
+                message.contains("cannot be assigned by numa")
+            });
+            continue;
+        };
+        assert_eq!(live.bound(&name), node);
     }
 }
 

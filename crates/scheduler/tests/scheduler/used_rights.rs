@@ -174,7 +174,7 @@ fn every_right_of_batch_sessions_is_used_and_none_is_missing() {
     let mut rules = packaged("scheduler/rights.yaml");
     let all = rules.as_array_mut().unwrap();
     all.extend(batch.as_array().unwrap().iter().cloned());
-    let conf = live_batch::conf("enqueue, allocate, backfill");
+    let conf = live_batch::conf_with("enqueue, allocate, backfill", "name: usage");
     let path = conf.path().to_str().unwrap();
     let (live, _credentials) = live(
         rules,

@@ -22,8 +22,8 @@ use crate::session::snapshot::sub_jobs::JobTopology;
 use crate::session::snapshot::upstream::upstream_job;
 use crate::session::snapshot::upstream::{QueuesOfWorkloads, Upstream};
 use evictd_batch_objects::{
-    Compat, IN_STAGES, NodeMetrics, PodGroup, PodGroupStatus, QueueState, ResourceQuota, Workload,
-    queue_of,
+    Compat, IN_STAGES, NodeMetrics, Numatopology, PodGroup, PodGroupStatus, QueueState,
+    ResourceQuota, Workload, queue_of,
 };
 use evictd_placement::Cluster;
 use evictd_pod::TooManyResources;
@@ -145,6 +145,7 @@ impl Cache {
         let snapshot = std::mem::take(&mut self.snapshot);
         let (snapshot, outcome) = Session::run(cluster, snapshot, conf, compat, observer);
         self.snapshot = snapshot;
+        self.assume_processors(&outcome);
         outcome
     }
 
@@ -451,6 +452,9 @@ impl Cache {
         for (node, metrics) in &objects.node_metrics {
             self.node_metrics(node, Some(metrics.clone()));
         }
+        for topology in &objects.numatopologies {
+            self.numatopology(topology);
+        }
         self.snapshot.now = objects.now;
     }
 
@@ -496,6 +500,45 @@ impl Cache {
     /// A disruption budget is deleted.
     pub fn remove_budget(&mut self, metadata: &Metadata) {
         self.snapshot.facts.budgets.remove(&key(metadata));
+    }
+
+    /// The processors of a node came or changed.
+    pub fn numatopology(&mut self, wire: &Numatopology) {
+        self.snapshot.facts.numa.put(wire);
+    }
+
+    /// The processors of a node are no longer reported.
+    pub fn remove_numatopology(&mut self, metadata: &Metadata) {
+        self.snapshot.facts.numa.remove(metadata);
+    }
+
+    /// Pods that are bound keep the processors that the session chose until their nodes report them.
+    fn assume_processors(&mut self, outcome: &Outcome) {
+        let Some(assigned) = &outcome.numa_assigned else {
+            return;
+        };
+        let tasks = &self.snapshot.tasks;
+        let pods = &self.pods;
+        let numa = &mut self.snapshot.facts.numa;
+        // A pod that was not bound, or is gone, has none.
+        numa.keep(|node, pod| {
+            let task = pods.get(pod).map(|task| &tasks[*task]);
+            task.is_some_and(|task| task.node == Some(node) && !task.status.is_done())
+        });
+        for (pod, node) in &outcome.bindings {
+            let task = pods.get(pod).map(|task| &tasks[*task]);
+            let found = task.and_then(|task| Some((task, assigned.get(&*task.key)?)));
+            if let Some((task, found)) = found {
+                numa.assume(*node, pod.clone(), Arc::clone(&task.key), &found.cpu);
+            }
+        }
+    }
+
+    /// The measured use of all nodes. One that is left out is no longer measured.
+    pub fn measured_nodes(&mut self, nodes: impl IntoIterator<Item = (String, NodeMetrics)>) {
+        let nodes = nodes.into_iter();
+        let nodes = nodes.map(|(node, metrics)| (node.into(), metrics));
+        self.snapshot.facts.node_metrics = nodes.collect();
     }
 
     /// The measured use of a node; `None` where nothing is measured any more.

@@ -3,8 +3,8 @@
 use crate::conf::PluginName;
 use crate::session::objects::{ROOT, quantity};
 use crate::session::outcome::{
-    Amount, Amounts, Eviction, HyperNodeOutcome, JobGroupOutcome, JobShareOutcome, Outcome,
-    QueueOutcome, QueueTreeOutcome, Refused,
+    Amount, Amounts, Eviction, HyperNodeOutcome, JobGroupOutcome, JobShareOutcome, NumaAssignment,
+    Outcome, QueueOutcome, QueueTreeOutcome, Refused,
 };
 use crate::session::plugins::{Plugin, QueueShare};
 use crate::session::priority_queue::PriorityQueue;
@@ -116,6 +116,14 @@ pub(super) fn groups_of_jobs(snapshot: &Snapshot) -> BTreeMap<String, JobGroupOu
 pub(crate) fn report_actions(tx: &Transaction<'_>, outcome: &mut Outcome) {
     let key = |task: TaskId| tx.snapshot.tasks[task].key.to_string();
     outcome.queues_after = queue_outcomes(tx, false);
+    let assigned = tx.plugins.all().find_map(Plugin::processors_assigned);
+    outcome.numa_assigned = assigned.map(|assigned| {
+        let assigned = assigned.into_iter().map(|(task, node, cpu)| {
+            let node = tx.node_name(node).to_owned();
+            (key(task), NumaAssignment { node, cpu })
+        });
+        assigned.collect()
+    });
     let binds = tx.binds.iter();
     outcome.binds = binds
         .map(|(task, node)| (key(*task), tx.node_name(*node).to_owned()))

@@ -10,6 +10,7 @@ mod gang_eviction;
 mod hierarchy;
 mod network_topology_aware;
 mod node_group;
+mod numa_aware;
 mod on_nodes;
 mod overcommit;
 mod pdb;
@@ -17,6 +18,7 @@ mod priority;
 mod proportion;
 mod queue_tree;
 mod redistribution;
+mod rescheduling;
 mod resource_quota;
 mod resource_strategy_fit;
 mod shares;
@@ -24,6 +26,7 @@ mod sla;
 mod task_topology;
 mod tdm;
 mod tiers;
+mod usage;
 
 pub(crate) use drf::JobShare;
 pub(crate) use network_topology_aware::Purpose;
@@ -394,6 +397,11 @@ pub(crate) trait Plugin: Debug {
         None
     }
 
+    /// The processors that tasks got in this session.
+    fn processors_assigned(&self) -> Option<Vec<(TaskId, NodeId, String)>> {
+        None
+    }
+
     /// Whether gangs that cannot spare a task are evicted as a whole.
     fn evicts_whole_gangs(&self) -> bool {
         false
@@ -405,7 +413,7 @@ fn build(
     plugin: &conf::Plugin,
     snapshot: &Snapshot,
     cluster: &Cluster,
-    compat: Compat,
+    (metrics, compat): (&conf::Arguments, Compat),
 ) -> Option<Box<dyn Plugin>> {
     let arguments = &plugin.arguments;
     Some(match plugin.name {
@@ -434,6 +442,16 @@ fn build(
         )),
         PluginName::NetworkTopologyAware => {
             let plugin = network_topology_aware::NetworkTopologyAware::open(snapshot, arguments);
+            Box::new(plugin)
+        }
+        PluginName::NumaAware => {
+            Box::new(numa_aware::NumaAware::open(snapshot, cluster, arguments))
+        }
+        PluginName::Usage => Box::new(usage::Usage::open(
+            snapshot, cluster, arguments, metrics, compat,
+        )),
+        PluginName::Rescheduling => {
+            let plugin = rescheduling::Rescheduling::open(snapshot, cluster, arguments, compat);
             Box::new(plugin)
         }
         PluginName::Predicates | PluginName::NodeOrder | PluginName::Binpack => return None,
@@ -472,7 +490,8 @@ impl Plugins {
         for tier in &conf.tiers {
             let mut entries = Vec::new();
             for settings in tier {
-                let Some(plugin) = build(settings, snapshot, cluster, compat) else {
+                let Some(plugin) = build(settings, snapshot, cluster, (&conf.metrics, compat))
+                else {
                     continue;
                 };
                 // A plugin that is named twice has the arguments of the last one.

@@ -28,10 +28,12 @@ const fn judges_nodes(name: PluginName) -> bool {
     matches!(
         name,
         PluginName::NodeGroup
+            | PluginName::NumaAware
             | PluginName::ResourceStrategyFit
             | PluginName::TaskTopology
             | PluginName::Tdm
             | PluginName::NetworkTopologyAware
+            | PluginName::Usage
     )
 }
 

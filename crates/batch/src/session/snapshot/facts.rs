@@ -1,5 +1,6 @@
 //! Objects of other parts of the cluster that single plugins read.
 
+use super::numa::Numa;
 use evictd_batch_objects::NodeMetrics;
 use evictd_pod::wire::{ResourceList, Selector};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,4 +30,5 @@ pub(crate) struct Facts {
     pub(crate) quotas: BTreeMap<Box<str>, BTreeMap<Box<str>, Quota>>,
     pub(crate) budgets: BTreeMap<Arc<str>, Budget>,
     pub(crate) node_metrics: BTreeMap<Box<str>, NodeMetrics>,
+    pub(crate) numa: Numa,
 }

@@ -6,6 +6,7 @@ pub(crate) mod hyper_nodes;
 pub(crate) mod ids;
 mod job;
 mod node;
+pub(crate) mod numa;
 mod queue;
 pub(crate) mod resource;
 pub(crate) mod roles;

@@ -3,12 +3,12 @@
 use super::roles::Role;
 use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::JobId;
-use crate::session::snapshot::resource::Resource;
+use crate::session::snapshot::resource::{Resource, number};
 use evictd_batch_objects::TASK_SPEC;
 use evictd_placement::NodeId;
 use evictd_placement::Pod;
-use evictd_pod::duration;
-use evictd_pod::wire::{ConditionStatus, Pod as PodObject, PodPhase, TextMap};
+use evictd_pod::wire::{ConditionStatus, Pod as PodObject, PodPhase, PodSpec, TextMap};
+use evictd_pod::{QosClass, Requests, duration, resources};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -114,6 +114,8 @@ pub(crate) struct Task {
     /// It has scheduling gates (S6-089).
     pub(crate) gated: bool,
     pub(crate) preemptable: bool,
+    /// The quality of service of its pod.
+    pub(crate) quality: QosClass,
     /// It may run on nodes of revocable zones.
     pub(crate) uses_zones: bool,
     pub(crate) never_preempts: bool,
@@ -143,7 +145,7 @@ pub(crate) struct Task {
 }
 
 /// The parts of a pod that single plugins read. Few pods have any.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Further {
     /// The annotations of [`MARKS`].
     marks: TextMap,
@@ -153,15 +155,26 @@ pub(crate) struct Further {
     ended_on: Box<str>,
     /// The labels of a pod that has ended. No cluster knows them any more, and its part of the job counts it.
     labels: TextMap,
+    /// Thousandths of a core and bytes of memory, where the limits are not the requests.
+    limits: Option<[f64; 2]>,
+    /// The containers of a guaranteed pod that waits, with the thousandths of a core that each requests.
+    cpus: Option<Box<Requested>>,
 }
+
+/// Names of containers, and the thousandths of a core that each requests.
+pub(crate) type Requested = [(Box<str>, Option<i64>)];
 
 /// The protection of a running pod from eviction after its binding, as a duration.
 pub(crate) const COOLDOWN: &str = "volcano.sh/cooldown-time";
 
+/// The policy for NUMA nodes that a pod needs on its node.
+pub(crate) const NUMA_POLICY: &str = "volcano.sh/numa-topology-policy";
+
 /// The annotations of pods that single plugins read.
-pub(crate) const MARKS: [&str; 2] = [
+pub(crate) const MARKS: [&str; 3] = [
     "volcano.sh/resource-strategy-scoring-type",
     "volcano.sh/resource-strategy-weight",
+    NUMA_POLICY,
 ];
 
 impl Further {
@@ -192,6 +205,8 @@ impl Further {
         if pod.status.phase.has_ended() {
             further.labels = metadata.labels.clone();
         }
+        further.limits = limits_of(pod);
+        further.cpus = cpus_of(pod);
         (further != Self::default()).then(|| Box::new(further))
     }
 }
@@ -269,7 +284,51 @@ impl PodScheduled {
     }
 }
 
+fn cpus_of(pod: &PodObject) -> Option<Box<Requested>> {
+    let waits = pod.spec.node_name.is_empty() && pod.status.phase == PodPhase::Pending;
+    let exclusive = waits && quality_of(pod) == QosClass::Guaranteed;
+    let containers = pod.spec.containers.iter().map(|container| {
+        let cpu = container.resources.requests.get(resources::CPU);
+        let milli = cpu.map(evictd_pod::Quantity::milli_value);
+        (container.name.as_str().into(), milli)
+    });
+    exclusive.then(|| containers.collect())
+}
+
+/// The quality of service of a pod.
+pub(crate) fn quality_of(pod: &PodObject) -> QosClass {
+    let known = QosClass::parse(&pod.status.qos_class);
+    known.unwrap_or_else(|| QosClass::of(&pod.spec))
+}
+
+/// The limits of a pod on cpu and memory; `None` if they are its requests.
+fn limits_of(pod: &PodObject) -> Option<[f64; 2]> {
+    let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    let mut resources = containers.map(|container| &container.resources);
+    let differ = resources.any(|amounts| {
+        let differs = |name: &str| amounts.limits.get(name) != amounts.requests.get(name);
+        differs(resources::CPU) || differs(resources::MEMORY)
+    });
+    if !differ {
+        return None;
+    }
+    let mut limited = PodSpec::clone(&pod.spec);
+    let limited_containers = limited.containers.iter_mut();
+    for container in limited_containers.chain(limited.init_containers.iter_mut()) {
+        container.resources.requests = container.resources.limits.clone();
+    }
+    let limits = Requests::of_spec(&limited).list();
+    let limit = |name: &str| limits.get(name).copied().unwrap_or_default();
+    let cpu = limit(resources::CPU).milli_value();
+    Some([number(cpu), number(limit(resources::MEMORY).value())])
+}
+
 impl Task {
+    /// Thousandths of a core and bytes of memory that its pod may use; `None` if no more than it requests.
+    pub(crate) fn limits(&self) -> Option<[f64; 2]> {
+        self.further.as_ref()?.limits
+    }
+
     /// An annotation of [`MARKS`].
     pub(crate) fn mark(&self, key: &str) -> Option<&str> {
         self.further.as_ref()?.marks.get(key)
@@ -292,6 +351,11 @@ impl Task {
     /// Its pod is not evicted before this time.
     pub(crate) fn protected_until(&self) -> Option<Timestamp> {
         self.further.as_ref()?.protected_until
+    }
+
+    /// The containers of a guaranteed pod that waits, with what each requests.
+    pub(crate) fn cpus(&self) -> Option<&Requested> {
+        self.further.as_ref()?.cpus.as_deref()
     }
 
     /// Its name without the namespace.

@@ -84,11 +84,11 @@ impl Bucket {
         }
         let at = self.left.iter().rposition(|task| *task == id);
         // Its place from the end.
-        let own = at.map(|at| self.left.len() - 1 - at);
-        let most = self.left.len() - usize::from(own.is_some());
+        let place = at.map(|at| self.left.len() - 1 - at);
+        let most = self.left.len() - usize::from(place.is_some());
         let fits_without = |count: usize| {
             let mut rest = self.request.clone();
-            if own.is_some_and(|own| own < count) {
+            if place.is_some_and(|place| place < count) {
                 rest.add(request);
                 rest.sub(&self.tails[count]);
             } else {

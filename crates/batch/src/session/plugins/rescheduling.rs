@@ -1,0 +1,183 @@
+//! Plugin rescheduling: action shuffle evicts pods from nodes that are used much while others are used little (S6-206).
+
+use super::Plugin;
+use super::usage::percents;
+use crate::conf::{Arguments, PluginName};
+use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::ids::TaskId;
+use evictd_batch_objects::{Compat, Difference};
+use evictd_placement::{Cluster, NodeId};
+use evictd_pod::duration;
+use hashbrown::HashSet;
+use jiff::SignedDuration;
+use serde_json::{Map, Value};
+
+const INTERVAL: SignedDuration = SignedDuration::from_mins(5);
+const STRATEGY: &str = "lowNodeUtilization";
+/// The period of the figures. No source has figures of this period, so that only another one makes the plugin work.
+const PERIOD: &str = "5m";
+
+/// Cpu and memory.
+type Pair = [f64; 2];
+
+#[derive(Debug)]
+pub(super) struct Rescheduling {
+    /// Whether the interval since the last evictions is over.
+    is_due: bool,
+    /// A node below all of these has room.
+    low: Pair,
+    /// A node above one of these is used too much.
+    high: Pair,
+    nodes: Vec<Use>,
+    compat: Compat,
+}
+
+#[derive(Debug)]
+struct Use {
+    node: NodeId,
+    percents: Option<Pair>,
+    cordoned: bool,
+}
+
+/// The thresholds of a strategy; all are 100 by default.
+fn thresholds(params: Option<&Map<String, Value>>, key: &str) -> Pair {
+    let map = params.and_then(|params| params.get(key)?.as_object());
+    ["cpu", "memory"].map(|name| {
+        let number = map.and_then(|map| map.get(name)?.as_f64());
+        number.unwrap_or(100.0)
+    })
+}
+
+impl Rescheduling {
+    pub(super) fn open(
+        snapshot: &Snapshot,
+        cluster: &Cluster,
+        arguments: &Arguments,
+        compat: Compat,
+    ) -> Self {
+        let interval = arguments.text("interval");
+        let interval = interval.and_then(|text| duration::parse(text).ok());
+        let interval = interval.unwrap_or(INTERVAL);
+        let now = snapshot.clock();
+        let last = snapshot.shuffled_at.get(&PluginName::Rescheduling);
+        let over = last.is_none_or(|at| now.duration_since(*at) >= interval);
+        let strategies = arguments.value("strategies").and_then(Value::as_array);
+        let strategies = strategies.filter(|strategies| !strategies.is_empty());
+        let strategy = strategies.map(|strategies| {
+            let mut strategies = strategies.iter();
+            strategies.rfind(|strategy| strategy["name"] == STRATEGY)
+        });
+        let params = strategy
+            .flatten()
+            .and_then(|strategy| strategy["params"].as_object());
+        let period = arguments.text("metricsPeriod");
+        let period = period.filter(|text| !text.is_empty()).unwrap_or(PERIOD);
+        let unknown = (!compat.has(Difference::UnknownUseIsNotZero)).then_some([0.0; 2]);
+        let nodes = snapshot.by_rank.iter().map(|node| {
+            let metrics = snapshot.facts.node_metrics.get(cluster.node_name(*node));
+            let time = metrics.and_then(|metrics| metrics.time);
+            // Volcano uses figures of any age.
+            let now = if unknown.is_some() { time } else { Some(now) };
+            let percents =
+                now.and_then(|now| percents((snapshot, *node), metrics, period, now, compat));
+            Use {
+                node: *node,
+                percents: percents.or(unknown),
+                cordoned: cluster.node(*node).unschedulable,
+            }
+        });
+        Self {
+            is_due: over && strategy.is_none_or(|strategy| strategy.is_some()),
+            low: thresholds(params, "thresholds"),
+            high: thresholds(params, "targetThresholds"),
+            nodes: nodes.collect(),
+            compat,
+        }
+    }
+
+    fn is_low(&self, node: &Use) -> bool {
+        let below = |percents: Pair| (0..2).all(|at| percents[at] < self.low[at]);
+        !node.cordoned && node.percents.is_some_and(below)
+    }
+
+    fn is_high(&self, node: &Use) -> bool {
+        let above = |percents: Pair| (0..2).any(|at| percents[at] > self.high[at]);
+        node.percents.is_some_and(above)
+    }
+
+    /// The amounts that nodes with low use take until they reach the target.
+    fn room<'u>(&self, snapshot: &Snapshot, low: impl Iterator<Item = &'u Use>) -> Pair {
+        let mut room = [0.0; 2];
+        for node in low {
+            let capacity = capacity(snapshot, node.node);
+            let percents = node.percents.unwrap_or(self.high);
+            for at in 0..2 {
+                room[at] += (self.high[at] * capacity[at] * 0.01).trunc();
+                room[at] -= (percents[at] * capacity[at] * 0.01).trunc();
+            }
+        }
+        room
+    }
+
+    /// Whether further pods leave a node.
+    fn goes_on(&self, percents: Pair, room: Pair) -> bool {
+        // Volcano goes on beyond the room that there is, unless it is used up exactly.
+        let is_left = |room: f64| {
+            if self.compat.has(Difference::UnknownUseIsNotZero) {
+                room > 0.0
+            } else {
+                room != 0.0
+            }
+        };
+        (0..2).any(|at| percents[at] >= self.high[at]) && room.into_iter().all(is_left)
+    }
+}
+
+/// Thousandths of a core, and bytes of memory.
+fn capacity(snapshot: &Snapshot, node: NodeId) -> Pair {
+    let allocatable = &snapshot.nodes[node.index()].allocatable;
+    [allocatable.cpu, allocatable.memory]
+}
+
+impl Plugin for Rescheduling {
+    fn shuffled(&self, snapshot: &Snapshot, running: &[TaskId]) -> Option<Vec<TaskId>> {
+        if !self.is_due {
+            return None;
+        }
+        let (low, others): (Vec<&Use>, Vec<&Use>) =
+            self.nodes.iter().partition(|node| self.is_low(node));
+        let mut high: Vec<&Use> = others
+            .into_iter()
+            .filter(|node| self.is_high(node))
+            .collect();
+        if low.is_empty() || high.is_empty() {
+            return Some(Vec::new());
+        }
+        let mut room = self.room(snapshot, low.into_iter());
+        let sum = |node: &Use| node.percents.map_or(0.0, |percents| percents.iter().sum());
+        high.sort_by(|one, other| f64::total_cmp(&sum(other), &sum(one)));
+        let running: HashSet<TaskId> = running.iter().copied().collect();
+        let mut victims = Vec::new();
+        for node in high {
+            let mut percents = node.percents.unwrap_or_default();
+            let capacity = capacity(snapshot, node.node);
+            let mut tasks = snapshot.nodes[node.node.index()].tasks.clone();
+            tasks.sort_by_key(|task| {
+                let task = &snapshot.tasks[*task];
+                (task.pod_priority, task.quality, &task.key)
+            });
+            for id in tasks.into_iter().filter(|task| running.contains(task)) {
+                if !self.goes_on(percents, room) {
+                    break;
+                }
+                let request = &snapshot.tasks[id].request;
+                for (at, amount) in [request.cpu, request.memory].into_iter().enumerate() {
+                    room[at] -= amount;
+                    percents[at] -= amount * 100.0 / capacity[at];
+                }
+                victims.push(id);
+            }
+        }
+        Some(victims)
+    }
+}
