@@ -146,8 +146,8 @@ pub enum Difference {
     /// The actions for gangs and shuffle evict no pod that is critical for the cluster and nothing beyond a disruption
     /// budget, whatever the tiers. Volcano's ignore budgets, and critical pods under some tiers (S6-198).
     SpareProtectedPods,
-    /// A node whose use is unknown or no longer known has neither room for pods of others nor too many of its own, and plugin
-    /// rescheduling evicts no more than the others take. In Volcano unknown use is zero, and old figures count (S6-206).
+    /// A node with unknown use, or with figures that are too old, takes no pods of others and loses none. Plugin rescheduling
+    /// evicts no more than other nodes have room for. In Volcano unknown use is zero, and old figures count (S6-206).
     UnknownUseIsNotZero,
 }
 

@@ -29,9 +29,6 @@ pub struct ResourceQuotaStatus {
     pub used: ResourceList,
 }
 
-/// The period of the figures that sessions go by, as Volcano names it.
-pub const USE_PERIOD: &str = "10m";
-
 /// The measured use of a node, in percent of its capacity by period: `{"10m": 55.5}`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
@@ -47,6 +44,20 @@ pub struct NodeMetrics {
     pub measured: Option<MeasuredAmounts>,
     /// When it was measured.
     pub time: Option<Timestamp>,
+}
+
+impl NodeMetrics {
+    /// The period of the figures that sessions go by, as Volcano names it.
+    pub const PERIOD: &str = "10m";
+
+    /// Amounts that were measured: thousandths of a core, and bytes of memory. `None` if they are unknown.
+    pub fn of_amounts(amounts: Option<(i64, i64)>, time: Option<Timestamp>) -> Self {
+        Self {
+            measured: amounts.map(|(cpu, memory)| MeasuredAmounts { cpu, memory }),
+            time,
+            ..Self::default()
+        }
+    }
 }
 
 /// Measured amounts of a node.

@@ -35,9 +35,7 @@ pub mod written;
 
 pub use command::Command;
 pub use compat::{Compat, Difference};
-pub use further::{
-    MeasuredAmounts, NodeMetrics, Numatopology, ResourceQuota, ResourceQuotaStatus, USE_PERIOD,
-};
+pub use further::{NodeMetrics, Numatopology, ResourceQuota};
 pub use job::{
     DependsOn, Job, JobCondition, JobSpec, JobState, JobStatus, LifecyclePolicy, NetworkTopology,
     PartitionPolicy, TaskSpec, TaskState, VolumeSpec,

@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 51] = [
+pub(crate) static RESOURCES: [Resource; 52] = [
     namespaced(
         "",
         "pods",
@@ -81,6 +81,16 @@ pub(crate) static RESOURCES: [Resource; 51] = [
             "Numatopology",
             &["numatopo"],
             &[],
+        )
+    },
+    Resource {
+        version: "v1alpha1",
+        ..cluster_wide(
+            "topology.volcano.sh",
+            "hypernodes",
+            "HyperNode",
+            &["hn"],
+            &["status"],
         )
     },
     Resource {

@@ -250,12 +250,11 @@ impl<'f> Reader<'f> {
             let Some(on) = self.switch(&entry.value, &joined(path, key)) else {
                 continue;
             };
-            match switch {
-                Some(switch) => switches.set(switch, on),
-                None => {
-                    let fault = Fault::new(entry.at, "has no effect: nothing is built for it");
-                    self.warning(&joined(path, key), fault.advise("leave it out"));
-                }
+            if let Some(switch) = switch {
+                switches.set(switch, on);
+            } else {
+                let fault = Fault::new(entry.at, "has no effect: nothing is built for it");
+                self.warning(&joined(path, key), fault.advise("leave it out"));
             }
         }
         let arguments = self.arguments(node, path);

@@ -3,10 +3,9 @@
 use super::Session;
 use super::free_capacity::times;
 use super::plugins::Purpose;
-use super::topology::DomainId;
 use crate::session::gang;
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::JobId;
+use crate::session::snapshot::ids::{DomainId, JobId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use evictd_batch_objects::Difference;
 

@@ -1,22 +1,9 @@
 //! The domain of the cluster that all pods of a group have to be in.
 
-use super::snapshot::hyper_nodes::{HyperNodeId, HyperNodes};
+use super::snapshot::hyper_nodes::HyperNodes;
+use super::snapshot::ids::DomainId;
 use evictd_placement::{Cluster, Domains, NodeId};
 use std::sync::Arc;
-
-/// A domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum DomainId {
-    /// By the labels that it follows from.
-    Labels {
-        /// The place of the labels.
-        labels: usize,
-        /// The place of the domain.
-        domain: usize,
-    },
-    /// A group of near nodes.
-    Group(HyperNodeId),
-}
 
 /// The domains of this session's nodes, by labels. They are worked out when a group first asks for them.
 #[derive(Debug)]

@@ -244,7 +244,7 @@ fn a_wrong_configuration_is_an_error_and_an_ignored_part_is_a_warning() {
     assert_eq!(
         warnings,
         [
-            "conf: tiers[0].plugins[0].name: gnag: unknown plugin; the nearest is gang; it is skipped",
+            "conf:4:12: tiers[0].plugins[0].name: gnag: unknown plugin; it is skipped; the nearest is gang",
             "nodes[1]: a second node a; it is left out"
         ]
     );

@@ -1,7 +1,7 @@
 //! The measured use of nodes, for the plugins of batch sessions that go by it: what `kubectl top nodes` shows.
 
 use super::watches::{BatchChange, WatchEvent};
-use evictd_batch_objects::{MeasuredAmounts, NodeMetrics};
+use evictd_batch_objects::NodeMetrics;
 use evictd_cluster_client::{Access, ApiError, NewsSender, Reader};
 use evictd_pod::resources;
 use evictd_pod::wire::{Metadata, ResourceList, Time};
@@ -37,14 +37,8 @@ impl Item {
     fn metrics(self) -> (String, NodeMetrics) {
         let amount = |name: &str| self.usage.get(name);
         let measured = amount(resources::CPU).zip(amount(resources::MEMORY));
-        let metrics = NodeMetrics {
-            measured: measured.map(|(cpu, memory)| MeasuredAmounts {
-                cpu: cpu.milli_value(),
-                memory: memory.value(),
-            }),
-            time: self.timestamp.map(Time::timestamp),
-            ..NodeMetrics::default()
-        };
+        let measured = measured.map(|(cpu, memory)| (cpu.milli_value(), memory.value()));
+        let metrics = NodeMetrics::of_amounts(measured, self.timestamp.map(Time::timestamp));
         (self.metadata.name, metrics)
     }
 }

@@ -9,10 +9,9 @@ use crate::session::free_capacity::{FreeCapacity, GangQuery, VictimPool};
 use crate::session::gang;
 use crate::session::gang::Gang;
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::JobId;
+use crate::session::snapshot::ids::{DomainId, JobId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::task::Status;
-use crate::session::topology::DomainId;
 use crate::session::transaction::Transaction;
 use hashbrown::HashMap;
 

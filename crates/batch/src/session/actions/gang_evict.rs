@@ -13,10 +13,9 @@ use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::hyper_nodes::HyperNodeId;
-use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::ids::{DomainId, JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Resource, Unnamed};
 use crate::session::snapshot::task::Status;
-use crate::session::topology::DomainId;
 use crate::session::transaction::Operations;
 use evictd_batch_objects::Difference;
 

@@ -7,10 +7,9 @@ use crate::session::plugins::{Purpose, Tiers};
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::hyper_nodes::HyperNodeId;
-use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::ids::{DomainId, JobId, TaskId};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::Status;
-use crate::session::topology::DomainId;
 use crate::session::transaction::{Operations, Placement};
 
 /// The pending tasks of a job by its parts.

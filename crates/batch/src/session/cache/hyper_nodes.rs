@@ -1,12 +1,10 @@
 //! The HyperNodes between sessions. Their tree is built again when one of them, or a node's labels, changed.
 
-use super::Cache;
 use crate::session::snapshot::hyper_nodes::HyperNodes;
 use evictd_batch_objects::{Compat, Difference};
 use evictd_hyper_nodes::{HyperNode, Order};
 use evictd_placement::{Cluster, NodeId};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 
 /// The objects, in the order in which they came.
 #[derive(Debug, Default)]
@@ -26,54 +24,55 @@ struct Built {
     nodes: Vec<u64>,
 }
 
-impl Cache {
-    /// A `HyperNode` came or changed.
-    pub fn hyper_node(&mut self, object: &HyperNode) {
-        let known = &mut self.hyper_nodes.objects;
+impl KnownHyperNodes {
+    pub(super) fn put(&mut self, object: &HyperNode) {
         let name = &object.metadata.name;
-        match known.iter_mut().find(|known| known.metadata.name == *name) {
+        let mut known = self.objects.iter_mut();
+        match known.find(|known| known.metadata.name == *name) {
             Some(known) if known.spec == object.spec => return,
             Some(known) => known.clone_from(object),
-            None => known.push(object.clone()),
+            None => self.objects.push(object.clone()),
         }
-        self.hyper_nodes.built = None;
+        self.built = None;
     }
 
-    /// A `HyperNode` is deleted.
-    pub fn remove_hyper_node(&mut self, name: &str) {
-        let known = &mut self.hyper_nodes.objects;
-        known.retain(|known| known.metadata.name != name);
-        self.hyper_nodes.built = None;
+    pub(super) fn remove(&mut self, name: &str) {
+        self.objects.retain(|known| known.metadata.name != name);
+        self.built = None;
     }
 
-    /// Builds the groups of near nodes if something changed.
-    pub(super) fn read_hyper_nodes(&mut self, cluster: &Cluster, compat: Compat) {
+    /// The groups of near nodes, built again if something changed; `None` while the last ones are current.
+    pub(super) fn rebuilt(
+        &mut self,
+        cluster: &Cluster,
+        by_rank: &[NodeId],
+        compat: Compat,
+    ) -> Option<HyperNodes> {
         let order = if compat.has(Difference::UnknownTopologyWaits) {
             Order::ByName
         } else {
             Order::AsTheyCame
         };
-        let reads_labels = !self.hyper_nodes.objects.is_empty();
+        let reads_labels = !self.objects.is_empty();
         let now = cluster.changes().now();
-        if let Some(built) = &mut self.hyper_nodes.built
+        if let Some(built) = &mut self.built
             && built.order == order
             && built.is_current(cluster, reads_labels)
         {
             built.at = now;
-            return;
+            return None;
         }
-        let objects: Vec<&HyperNode> = self.hyper_nodes.objects.iter().collect();
-        let by_rank = &self.snapshot.by_rank;
+        let objects: Vec<&HyperNode> = self.objects.iter().collect();
         let groups = HyperNodes::build(cluster, by_rank, &objects, order);
-        self.snapshot.hyper_nodes = Arc::new(groups);
         let nodes = cluster.node_ids();
-        self.hyper_nodes.built = Some(Built {
+        self.built = Some(Built {
             order,
             at: now,
             nodes: nodes
                 .map(|id| fingerprint(cluster, id, reads_labels))
                 .collect(),
         });
+        Some(groups)
     }
 }
 

@@ -1,11 +1,32 @@
-//! Nodes and the amounts on them, read from the cluster before each session.
+//! Nodes, the amounts on them and their groups, read from the cluster before each session.
 
 use super::Cache;
 use crate::session::snapshot::Node;
 use crate::session::snapshot::resource::Resource;
+use evictd_batch_objects::Compat;
+use evictd_hyper_nodes::HyperNode;
 use evictd_placement::{Cluster, NodeId};
+use std::sync::Arc;
 
 impl Cache {
+    /// A `HyperNode` came or changed.
+    pub fn hyper_node(&mut self, object: &HyperNode) {
+        self.hyper_nodes.put(object);
+    }
+
+    /// A `HyperNode` is deleted.
+    pub fn remove_hyper_node(&mut self, name: &str) {
+        self.hyper_nodes.remove(name);
+    }
+
+    /// Builds the groups of near nodes if something changed.
+    pub(super) fn read_hyper_nodes(&mut self, cluster: &Cluster, compat: Compat) {
+        let by_rank = &self.snapshot.by_rank;
+        if let Some(groups) = self.hyper_nodes.rebuilt(cluster, by_rank, compat) {
+            self.snapshot.hyper_nodes = Arc::new(groups);
+        }
+    }
+
     /// Reads the nodes that have changed in the cluster since the last session.
     pub fn read_nodes(&mut self, cluster: &Cluster) {
         let changes = cluster.changes();

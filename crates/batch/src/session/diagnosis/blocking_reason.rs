@@ -113,17 +113,14 @@ pub(super) fn not_enqueued_because(session: &Session<'_>, job_id: JobId) -> Opti
         });
     }
     let limit = objecting.and_then(|plugin| plugin.cluster_limit(need));
-    let (lacks, limited_by) = match limit {
-        Some((promised, limit)) => {
-            let lacks = lacks(&session.tx.snapshot, (&promised, limit), need);
-            (lacks, None)
-        }
-        None => {
-            let with_job = |share: &QueueShare| share.with_job(need);
-            match exceeded(&session.tx, (plugin, job.queue), with_job, need) {
-                Some((lacks, limited_by)) => (lacks, Some(limited_by)),
-                None => (Vec::new(), None),
-            }
+    let (lacks, limited_by) = if let Some((promised, limit)) = limit {
+        let lacks = lacks(&session.tx.snapshot, (&promised, limit), need);
+        (lacks, None)
+    } else {
+        let with_job = |share: &QueueShare| share.with_job(need);
+        match exceeded(&session.tx, (plugin, job.queue), with_job, need) {
+            Some((lacks, limited_by)) => (lacks, Some(limited_by)),
+            None => (Vec::new(), None),
         }
     };
     Some(BlockingReason::NotEnqueued {

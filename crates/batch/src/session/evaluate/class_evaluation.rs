@@ -5,9 +5,8 @@ use super::View;
 use super::node_plugins::NodePlugins;
 use super::winner_tree::{Rating, WinnerTree};
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
-use crate::session::snapshot::ids::{ClassId, TaskId};
+use crate::session::snapshot::ids::{ClassId, DomainId, TaskId};
 use crate::session::snapshot::resource::Resource;
-use crate::session::topology::DomainId;
 use evictd_placement::{Filter, Here, NodeId, Pod, Rejection, Score, filter};
 use hashbrown::HashMap;
 

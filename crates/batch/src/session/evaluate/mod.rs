@@ -9,10 +9,10 @@ mod winner_tree;
 
 use super::plugins::{OnNode, Plugins};
 use super::snapshot::Snapshot;
-use super::topology::{DomainId, TopologyDomains};
+use super::topology::TopologyDomains;
 use crate::conf::Plugin;
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
-use crate::session::snapshot::ids::{ClassId, TaskId};
+use crate::session::snapshot::ids::{ClassId, DomainId, TaskId};
 use crate::session::snapshot::roles::Role;
 use class_evaluation::{ClassEvaluation, EvaluationKey, IDLE};
 use equivalence::Classes;

@@ -7,7 +7,7 @@ use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::TaskId;
 use crate::session::snapshot::resource::number;
 use crate::session::snapshot::task::{Status, Task};
-use evictd_batch_objects::{Compat, Difference, NodeMetrics, USE_PERIOD};
+use evictd_batch_objects::{Compat, Difference, NodeMetrics};
 use evictd_placement::{Cluster, MAX_SCORE, NodeId};
 use evictd_pod::{Quantity, duration};
 use hashbrown::HashMap;
@@ -158,7 +158,7 @@ impl Usage {
         let nodes = snapshot.node_ids().map(|node| {
             let metrics = snapshot.facts.node_metrics.get(cluster.node_name(node));
             Measured {
-                percents: percents((snapshot, node), metrics, USE_PERIOD, now, compat),
+                percents: percents((snapshot, node), metrics, NodeMetrics::PERIOD, now, compat),
                 estimate: [0.0; 2],
             }
         });

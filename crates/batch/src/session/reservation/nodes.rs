@@ -5,10 +5,9 @@ use crate::session::domain_search;
 use crate::session::free_capacity::times;
 use crate::session::gang::Part;
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::JobId;
+use crate::session::snapshot::ids::{DomainId, JobId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::Status;
-use crate::session::topology::DomainId;
 use evictd_placement::NodeId;
 
 /// So many times the needed room is reserved, if possible, because the last pods of a node may run for hours. With

@@ -1,5 +1,6 @@
 //! Typed indices into the tables of a [`Snapshot`](super::snapshot::Snapshot). Nodes have placement's `NodeId`.
 
+use super::hyper_nodes::HyperNodeId;
 use std::ops::{Index, IndexMut};
 
 macro_rules! id {
@@ -57,4 +58,18 @@ id!(
 
 impl HierarchyId {
     pub(crate) const ROOT: Self = Self(0);
+}
+
+/// A domain of the cluster that all pods of a group have to be in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum DomainId {
+    /// By the labels that it follows from.
+    Labels {
+        /// The place of the labels.
+        labels: usize,
+        /// The place of the domain.
+        domain: usize,
+    },
+    /// A group of near nodes.
+    Group(HyperNodeId),
 }

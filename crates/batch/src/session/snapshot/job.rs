@@ -1,13 +1,12 @@
 //! A job of a snapshot: a pod group with its tasks, or a bare pod.
 
 use crate::session::snapshot::fit::FitError;
-use crate::session::snapshot::ids::{QueueId, TaskId};
+use crate::session::snapshot::ids::{DomainId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::sub_jobs::JobTopology;
 use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::upstream::Upstream;
-use crate::session::topology::DomainId;
 use evictd_batch_objects::{
     BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, PodGroupCondition, PodGroupConditionType,
     PodGroupPhase, PodGroupStatus,

@@ -96,7 +96,7 @@ pub(super) fn choose(
     if exclusive {
         offered = hints(machine, available, count);
         if policy == "single-numa-node" {
-            offered.retain(|hint| hint.preferred && hint.mask.count_ones() == 1);
+            offered.retain(|hint| hint.preferred && hint.mask.is_power_of_two());
         }
     }
     let narrowest = |preferred: bool| {

@@ -83,10 +83,10 @@ impl NumaAware {
         };
         let machine = self.nodes[at.node.index()].as_ref();
         let policy = policy_of(at.snapshot, at.task);
-        if let Some(policy) = policy {
-            if let Some(reason) = reason_against(machine, policy) {
-                return Err(refused(reason, false));
-            }
+        if let Some(policy) = policy
+            && let Some(reason) = reason_against(machine, policy)
+        {
+            return Err(refused(reason, false));
         }
         let Some(machine) = machine else {
             return Ok(None);

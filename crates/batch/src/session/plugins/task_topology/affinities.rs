@@ -46,23 +46,23 @@ impl Affinities {
             .map(|role| (snapshot.roles.name(role), role))
             .chain([("", NO_ROLE)])
             .collect();
-        let mut rules = Self::default();
+        let mut found = Self::default();
         for group in groups(with, &roles)? {
             let precedence = [Precedence::WithItself, Precedence::WithOthers];
-            rules.precede(&group, precedence);
-            rules.with.extend(pairs(&group));
+            found.precede(&group, precedence);
+            found.with.extend(pairs(&group));
         }
         for group in groups(against, &roles)? {
             let precedence = [Precedence::AgainstItself, Precedence::AgainstOthers];
-            rules.precede(&group, precedence);
-            rules.against.extend(pairs(&group));
+            found.precede(&group, precedence);
+            found.against.extend(pairs(&group));
         }
         let order = order.map(|text| group(text, &roles));
         if let Some(order) = order {
             let order = order?.into_iter().rev().enumerate();
-            rules.order.extend(order.map(|(at, role)| (role, at + 1)));
+            found.order.extend(order.map(|(at, role)| (role, at + 1)));
         }
-        Some(rules)
+        Some(found)
     }
 
     fn precede(&mut self, group: &[Role], [alone, together]: [Precedence; 2]) {

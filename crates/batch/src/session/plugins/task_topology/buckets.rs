@@ -18,7 +18,7 @@ const MEMORY_UNIT: f64 = 1024.0 * 1024.0;
 #[derive(Debug)]
 pub(super) struct Buckets {
     affinities: Affinities,
-    buckets: Vec<Bucket>,
+    all: Vec<Bucket>,
     /// The bucket of a task, and a number for its bucket and role.
     of: HashMap<TaskId, (usize, u32)>,
     /// The most tasks of one bucket when it was made.
@@ -142,7 +142,7 @@ impl Buckets {
         });
         let mut buckets = Self {
             affinities,
-            buckets: Vec::new(),
+            all: Vec::new(),
             of: HashMap::new(),
             largest: 0,
             placed: HashMap::new(),
@@ -162,28 +162,28 @@ impl Buckets {
             } else {
                 by_node.get(node).copied()
             };
-            let at = known.unwrap_or(self.buckets.len());
+            let at = known.unwrap_or(self.all.len());
             if known.is_none() {
-                self.buckets.push(Bucket::default());
+                self.all.push(Bucket::default());
             }
             if !node.is_empty() {
                 by_node.insert(node, at);
             }
-            let bucket = &mut self.buckets[at];
+            let bucket = &mut self.all[at];
             bucket.add(snapshot, *id);
             self.largest = self.largest.max(bucket.left.len() + bucket.bound);
             let next = u32::try_from(keys.len() + 1).unwrap_or(u32::MAX);
             let key = *keys.entry((at, task.role)).or_insert(next);
             self.of.insert(*id, (at, key));
         }
-        for bucket in &mut self.buckets {
+        for bucket in &mut self.all {
             bucket.sum_tails(snapshot);
         }
     }
 
     /// The bucket that a role wants most; among equals the one that asks for least. `None` if it wants none of them.
     fn nearest(&self, role: Role) -> Option<usize> {
-        let rated = self.buckets.iter().enumerate().map(|(at, bucket)| {
+        let rated = self.all.iter().enumerate().map(|(at, bucket)| {
             let attraction = self.affinities.attraction(role, &bucket.by_role);
             (attraction, bucket.weight, at)
         });
@@ -205,7 +205,7 @@ impl Buckets {
         let Some((left, right)) = at(one).zip(at(other)) else {
             return Ordering::Equal;
         };
-        let size = |at: usize| self.buckets[at].left.len();
+        let size = |at: usize| self.all[at].left.len();
         let order = size(right).cmp(&size(left)).then(left.cmp(&right));
         order.then_with(|| {
             self.affinities
@@ -218,7 +218,7 @@ impl Buckets {
         let Some((at, _)) = self.of.get(&id) else {
             return 0.0;
         };
-        let (bucket, task) = (&self.buckets[*at], &snapshot.tasks[id]);
+        let (bucket, task) = (&self.all[*at], &snapshot.tasks[id]);
         let free = free_on(&snapshot.nodes[node.index()]);
         let lacks = |(dim, amount)| free.named(dim).is_none_or(|free| free < amount);
         if task.request.iter().any(lacks) {
@@ -245,7 +245,7 @@ impl Buckets {
         let Some((at, _)) = self.of.get(&id) else {
             return;
         };
-        let bucket = &mut self.buckets[*at];
+        let bucket = &mut self.all[*at];
         *bucket.on_node.entry(node).or_default() += change;
         bucket.change(&task.request, undone);
         if undone {
