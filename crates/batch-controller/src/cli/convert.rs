@@ -18,7 +18,7 @@ Cohorts become parent queues, nominal quotas become deserved amounts, borrowing
 limits the capability, and what is never lent the guarantee. The fields without
 a counterpart are named on standard error, each with its place.";
 
-/// Converts ClusterQueues and cohorts of Kueue into queues, and names what cannot be converted.
+/// Converts the queues and cohorts of Kueue into queues of ours, and names what cannot be converted.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -34,8 +34,10 @@ impl Arguments {
             let source = open(path).map_err(Failure::input)?;
             let name = source.name.clone();
             let mut loader = Loader::of_cluster(&mut conversion, false);
-            let read = loader.read(source).map_err(ObjectsError::from);
-            read.map_err(Failure::input)?;
+            loader
+                .read(source)
+                .map_err(ObjectsError::from)
+                .map_err(Failure::input)?;
             let loaded = loader.finish().map_err(Failure::input)?;
             for (kind, count) in &loaded.ignored {
                 warn("evictd-batch", &format!("{name}: {count} {kind} left out"));

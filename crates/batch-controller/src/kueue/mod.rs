@@ -125,7 +125,7 @@ impl Sums {
 
 fn add(amounts: &mut Amounts, name: &str, more: Quantity) {
     let before = amounts.entry(name.to_owned()).or_default();
-    *before = *before + more;
+    *before += more;
 }
 
 impl Receiver for Conversion {

@@ -4,7 +4,7 @@ use crate::batch;
 use evictd_testkit::program::{self, stderr, stdout};
 use serde_json::{Value, json};
 
-const KUEUE: &str = r#"apiVersion: kueue.x-k8s.io/v1beta2
+const KUEUE: &str = r"apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
 metadata: {name: research}
 spec:
@@ -69,7 +69,7 @@ spec: {nodeLabels: {cloud: spot}}
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: AdmissionCheck
 metadata: {name: provisioning}
-"#;
+";
 
 fn converted(text: &str) -> (Vec<Value>, String) {
     let output = program::run(batch().args(["convert", "-"]), text);

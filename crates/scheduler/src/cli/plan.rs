@@ -29,6 +29,7 @@ set as the API server would: requests from limits, the priority from its class."
 
 /// Shows the victims and the node that kube-scheduler would choose to preempt for a pod, and why no other node.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     #[command(flatten)]

@@ -57,7 +57,7 @@ fn nearest(version: &Value) -> Release {
     match release {
         Some(_) => info!("behaves as kube-scheduler {of}, because the API server is {told}"),
         None => {
-            warn!("behaves as kube-scheduler {of}, because {told} is no version of an API server")
+            warn!("behaves as kube-scheduler {of}, because {told} is no version of an API server");
         }
     }
     known

@@ -1,4 +1,4 @@
-//! The pods and groups that JobSet, `LeaderWorkerSet` and `RayCluster` controllers make, by `simulate` and `explain`.
+//! The pods and groups that `JobSet`, `LeaderWorkerSet` and `RayCluster` controllers make, by `simulate` and `explain`.
 
 use crate::scheduler;
 use evictd_testkit::program::{self, answer};
