@@ -51,7 +51,7 @@ impl Page {
         Self {
             title: title.to_owned(),
             tone,
-            // What follows is in sections of their own.
+            // The sections follow below it.
             verdict: verdict.trim_end_matches(':').to_owned(),
             sections: Vec::new(),
         }
@@ -69,11 +69,6 @@ impl Page {
                 blocks,
             });
         }
-    }
-
-    /// The document as text.
-    pub fn to_html(&self) -> String {
-        crate::render::document(self).into_string()
     }
 }
 

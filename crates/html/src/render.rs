@@ -10,7 +10,14 @@ const SCRIPT: &str = include_str!("script.js");
 /// Longer tables can be searched.
 const SHORT: usize = 10;
 
-pub(crate) fn document(page: &Page) -> Markup {
+impl Page {
+    /// The document as text.
+    pub fn to_html(&self) -> String {
+        document(self).into_string()
+    }
+}
+
+fn document(page: &Page) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -18,7 +25,7 @@ pub(crate) fn document(page: &Page) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (page.title) }
-                // The page cannot load or send anything, whatever its texts contain.
+                // The page cannot load or send anything, also if a text were markup.
                 meta http-equiv="Content-Security-Policy"
                     content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
                 link rel="icon" href="data:,";

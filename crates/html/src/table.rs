@@ -15,7 +15,7 @@ pub struct Column {
     pub(crate) is_figure: bool,
 }
 
-/// What a row has in a column.
+/// The content of a row in a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// A text, or a figure in the form for people.

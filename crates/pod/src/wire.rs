@@ -1,6 +1,7 @@
 //! API objects as dumps, watches and manifests contain them, with only the fields that are used. Unknown fields are
 //! skipped and `null` counts as absent, as for the API server.
 
+mod claim_status;
 mod cluster;
 mod condition;
 mod constraints;
@@ -9,6 +10,7 @@ mod group;
 mod known;
 mod volume;
 
+pub use claim_status::*;
 pub use cluster::*;
 pub use condition::Condition;
 pub use constraints::*;

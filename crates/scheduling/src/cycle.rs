@@ -243,42 +243,6 @@ impl Framework {
         result
     }
 
-    /// Why a pod does not fit on a node, with amounts and names where the rejection has none.
-    pub fn obstacle(&self, cluster: &Cluster, pod: &Pod, node: NodeId) -> Option<String> {
-        let (mut checks, _) = self.compile_filters(cluster, pod);
-        checks.on(node).obstacle()
-    }
-
-    /// The obstacles on the nodes that need the least, at most `most`: first those where preemption could help, then those
-    /// that passed more filters.
-    pub fn obstacles(
-        &self,
-        cluster: &Cluster,
-        pod: &Pod,
-        filtered: &Filtered,
-        most: usize,
-    ) -> Vec<(String, String)> {
-        let verdicts = cluster.node_ids().zip(&filtered.verdicts);
-        let rejected = verdicts.filter_map(|(id, verdict)| match verdict {
-            Verdict::Rejected(index, rejection) => {
-                Some((rejection.code, std::cmp::Reverse(*index), id))
-            }
-            _ => None,
-        });
-        let mut rejected: Vec<_> = rejected.collect();
-        rejected.sort();
-        let nearest = rejected.into_iter().take(most).filter_map(|(_, _, id)| {
-            let obstacle = self.obstacle(cluster, pod, id)?;
-            Some((cluster.node_name(id).to_owned(), obstacle))
-        });
-        nearest.collect()
-    }
-
-    /// The objects that keep a pod from every node, one line each.
-    pub fn blockers(&self, cluster: &Cluster, pod: &Pod) -> Vec<String> {
-        Checks::with(cluster, pod, Vec::new()).blockers()
-    }
-
     /// The plugin that rejects a pod on a node, with its messages; `None` if the pod fits.
     pub(crate) fn rejection(
         &self,

@@ -3,7 +3,9 @@
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::{Framework, PostFilter};
 use crate::pre_bind::ClaimRef;
-use evictd_placement::{Cluster, Pod, has_claims, left_over_claim, unavailable_claim};
+use evictd_placement::{
+    Checks, Cluster, NodeId, Pod, has_claims, left_over_claim, unavailable_claim,
+};
 use evictd_pod::compatibility::Release;
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
 use std::collections::BTreeSet;
@@ -49,6 +51,42 @@ pub struct PostFilterResult {
 }
 
 impl Framework {
+    /// Why a pod does not fit on a node, with amounts and names where the rejection has none.
+    pub fn obstacle(&self, cluster: &Cluster, pod: &Pod, node: NodeId) -> Option<String> {
+        let (mut checks, _) = self.compile_filters(cluster, pod);
+        checks.on(node).obstacle()
+    }
+
+    /// The obstacles on the nodes that need the least, at most `most`: first those where preemption could help, then those
+    /// that passed more filters.
+    pub fn obstacles(
+        &self,
+        cluster: &Cluster,
+        pod: &Pod,
+        filtered: &Filtered,
+        most: usize,
+    ) -> Vec<(String, String)> {
+        let verdicts = cluster.node_ids().zip(&filtered.verdicts);
+        let rejected = verdicts.filter_map(|(id, verdict)| match verdict {
+            Verdict::Rejected(index, rejection) => {
+                Some((rejection.code, std::cmp::Reverse(*index), id))
+            }
+            _ => None,
+        });
+        let mut rejected: Vec<_> = rejected.collect();
+        rejected.sort();
+        let nearest = rejected.into_iter().take(most).filter_map(|(_, _, id)| {
+            let obstacle = self.obstacle(cluster, pod, id)?;
+            Some((cluster.node_name(id).to_owned(), obstacle))
+        });
+        nearest.collect()
+    }
+
+    /// The objects that keep a pod from every node, one line each.
+    pub fn blockers(&self, cluster: &Cluster, pod: &Pod) -> Vec<String> {
+        Checks::with(cluster, pod, Vec::new()).blockers()
+    }
+
     /// Runs the `PostFilter` plugins.
     ///
     /// # Errors

@@ -38,8 +38,8 @@ impl Arguments {
                 .read(source)
                 .map_err(ObjectsError::from)
                 .map_err(Failure::input)?;
-            let loaded = loader.finish().map_err(Failure::input)?;
-            for (kind, count) in &loaded.ignored {
+            let input = loader.finish().map_err(Failure::input)?;
+            for (kind, count) in &input.ignored {
                 warn("evictd-batch", &format!("{name}: {count} {kind} left out"));
             }
             for note in conversion.take_notes() {

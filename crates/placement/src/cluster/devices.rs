@@ -1,6 +1,5 @@
 //! A node as selectors of devices match it.
 
-use super::Cluster;
 use crate::node::Node;
 use crate::symbol::Symbols;
 
@@ -8,13 +7,6 @@ use crate::symbol::Symbols;
 pub(crate) struct NodeView<'c> {
     pub(crate) symbols: &'c Symbols,
     pub(crate) node: &'c Node,
-}
-
-impl Cluster {
-    /// Whether a pod of this UID is kept: on a node, or nominated to one.
-    pub(crate) fn has_pod(&self, uid: &str) -> bool {
-        self.locations.contains_key(uid)
-    }
 }
 
 impl evictd_devices::Node for NodeView<'_> {

@@ -16,6 +16,11 @@ use jiff::Timestamp;
 use std::sync::Arc;
 
 impl Cluster {
+    /// Whether a pod of this UID is kept: on a node, or nominated to one.
+    pub(crate) fn has_pod(&self, uid: &str) -> bool {
+        self.locations.contains_key(uid)
+    }
+
     /// Adds a pod to its node or to the nominated pods. It replaces the pod of the same UID, or of the same name
     /// without UIDs. A pod on an unknown node is orphaned until the node is added. Finished pods and pending pods
     /// without a nomination are left out.

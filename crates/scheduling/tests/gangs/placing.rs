@@ -269,9 +269,9 @@ fn s4_037_s7_061_pods_that_never_preempt_keep_their_gang_from_preempting() {
     );
 }
 
-/// S7-029, S7-039, S7-045: what does not fit beside the first pods of a gang preempts at once, but together with its group.
+/// S4-039, S7-029, S7-039, S7-045: what does not fit beside the first pods of a gang preempts at once, but together with its group.
 #[test]
-fn s7_029_pods_that_a_placed_gang_leaves_out_are_tried_again_at_once_and_preempt_then() {
+fn s4_039_s7_029_pods_that_a_placed_gang_leaves_out_are_tried_again_at_once_and_preempt_then() {
     let mut scene = Scene::new();
     scene.node("one", "3", "a");
     scene.running("low", "one", "2", 1);
