@@ -1,6 +1,7 @@
 //! Whatever is taken for a dump of a cluster is read the same in one piece and in small ones; whatever is not is told why.
 #![no_main]
 
+use evictd_pod::compatibility::Compatibility;
 use evictd_scheduler::dump::{Loaded, Nominations, Source, load};
 use libfuzzer_sys::fuzz_target;
 use std::io::{self, Read};
@@ -18,7 +19,9 @@ impl Read for Drip<'_> {
 /// What was read, as far as it can be compared.
 fn outcome(text: impl Read) -> Result<Vec<String>, String> {
     let name = "fuzz".to_owned();
-    let loaded = load([Source { name, text }], None, Nominations::All).map_err(|error| error.to_string())?;
+    let source = Source { name, text };
+    let loaded = load([source], None, Nominations::All, Compatibility::default());
+    let loaded = loaded.map_err(|error| error.to_string())?;
     let Loaded {
         cluster,
         budgets,
@@ -27,9 +30,15 @@ fn outcome(text: impl Read) -> Result<Vec<String>, String> {
     } = loaded;
     let pods = cluster.nodes().iter().flat_map(|node| &node.pods);
     let pods = pods.map(|pod| cluster.full_name(pod));
-    let nodes = cluster.node_ids().map(|id| cluster.node_name(id).to_owned());
+    let nodes = cluster
+        .node_ids()
+        .map(|id| cluster.node_name(id).to_owned());
     let budgets = budgets.iter().map(|budget| budget.name.clone());
-    Ok(pods.chain(nodes).chain(budgets).chain(objects.assumptions.lines()).collect())
+    Ok(pods
+        .chain(nodes)
+        .chain(budgets)
+        .chain(objects.assumptions.lines())
+        .collect())
 }
 
 fuzz_target!(|text: &[u8]| {
