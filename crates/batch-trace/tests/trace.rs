@@ -22,6 +22,10 @@ fn trace(value: Value) -> Trace {
 fn options(conf: &str, compat: Compat) -> SimulatorOptions {
     let conf = Conf::read(conf).unwrap();
     assert!(conf.warnings.is_empty(), "{:?}", conf.warnings);
+    options_of(conf, compat)
+}
+
+fn options_of(conf: Conf, compat: Compat) -> SimulatorOptions {
     SimulatorOptions {
         conf,
         compat,
@@ -191,7 +195,15 @@ fn a_simulation_in_which_jobs_evict_each_other_for_ever_is_stopped() {
     ];
     // Nobody has a share, and everybody may take from other queues.
     let conf = "actions: \"allocate, reclaim\"\ntiers:\n- plugins:\n  - name: priority\n  - name: conformance\n  - name: predicates\n";
-    let with = |compat| play(&cluster(1, &jobs), &options(conf, compat), &mut |_, _| ());
+    let with = |compat| {
+        let conf = Conf::read(conf).unwrap();
+        assert!(conf.warnings[0].message.contains("what a queue deserves"));
+        play(
+            &cluster(1, &jobs),
+            &options_of(conf, compat),
+            &mut |_, _| (),
+        )
+    };
     // Ours takes nothing for a queue of which nobody says what it deserves.
     let ours = with(Compat::EVICTD);
     assert_eq!((ours.finished, ours.reclaimed_pods), (2, 0));

@@ -10,6 +10,7 @@ mod properties;
 mod queues;
 mod rules;
 mod templates;
+mod workflow_rules;
 
 use evictd_batch_admission::{Answer, Question};
 use serde_json::{Value, from_value, json};

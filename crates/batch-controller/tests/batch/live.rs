@@ -475,9 +475,11 @@ fn s6_012_a_command_acts_once_although_its_deletion_fails_at_first() {
 
 #[test]
 fn only_one_of_two_controllers_works_and_the_other_takes_over() {
-    let mut live = Live::new(&[]);
+    // The second process waits for the whole duration of the lease.
+    let arguments = ["--leader-elect-lease-duration", "3"].map(str::to_owned);
+    let mut live = Live::new(&["--leader-elect-lease-duration", "3"]);
     live.until_leader();
-    let mut second = Ended(start(&live.kubeconfig, &live.log, &[]));
+    let mut second = Ended(start(&live.kubeconfig, &live.log, &arguments));
     running(&live, "train", |_| {});
     std::mem::swap(&mut live.program, &mut second.0);
     drop(second);

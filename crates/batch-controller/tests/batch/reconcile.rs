@@ -16,18 +16,18 @@ fn answered(input: &Value, arguments: &[&str]) -> Value {
 
 #[test]
 fn files_of_each_kind_are_distinguished() {
-    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../batch-jobs/tests/oracle");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for case in [
-        "job/0223.json",
-        "job/0089.json",
-        "job/0306.json",
-        "queue/0070.json",
-        "queue/0018.json",
-        "cronjob/0019.json",
-        "jobflow/0003.json",
-        "jobtemplate/0003.json",
+        "batch-jobs/tests/oracle/job/0223.json",
+        "batch-jobs/tests/oracle/job/0089.json",
+        "batch-jobs/tests/oracle/job/0306.json",
+        "batch-jobs/tests/oracle/queue/0070.json",
+        "batch-jobs/tests/oracle/queue/0018.json",
+        "batch-workflows/tests/oracle/cronjob/0019.json",
+        "batch-workflows/tests/oracle/jobflow/0003.json",
+        "batch-workflows/tests/oracle/jobtemplate/0003.json",
     ] {
-        let text = fs::read_to_string(oracle.join(case)).unwrap();
+        let text = fs::read_to_string(crates.join(case)).unwrap();
         let case: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             answered(&case["input"], &["--form", "volcano"]),

@@ -115,7 +115,8 @@ fn an_ignored_setting_is_a_warning() {
     let output = simulate(&input, &["-o", "json"]);
     let message = stderr(&output);
     assert!(
-        message.contains("enableJobRedy: unknown key; the nearest is enableJobReady"),
+        message
+            .contains("conf:5:5: tiers[0].plugins[0].enableJobRedy: unknown key, which is ignored"),
         "{message}"
     );
     answer(&output);

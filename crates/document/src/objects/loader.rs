@@ -3,92 +3,23 @@
 use super::assumptions::Assumptions;
 use super::items::{Found, Sink};
 use super::other_groups::OtherGroup;
+use super::receiver::{Explain, InvalidField, OtherObject, Receiver};
 use super::scan::Scanner;
 use super::{LARGEST_YAML, ObjectsError, Source, Text, read_json};
 use crate::amounts::{Amount, Wrong, amounts_of};
 use crate::document::Document;
 use crate::error::DocumentError;
-use crate::finder::{ENOUGH, mistakes_in_value, mistakes_of};
-use crate::mistake::{Mistake, Mistakes, Place, Step};
+use crate::finder::ENOUGH;
+use crate::mistake::{Mistake, Mistakes, Place};
 use crate::yaml;
 use evictd_manifests::{
-    Admission, Completed, Existing, Kind, KindVisitor, Object, PodManifest, expand, expand_one,
-    is_workload,
+    Admission, Completed, Existing, Kind, Object, PodManifest, expand, expand_one, is_workload,
 };
 use evictd_pod::wire;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
-
-/// Uses the objects that a [`Loader`] reads.
-pub trait Receiver {
-    /// Takes an object: well-formed, with a name that no other object of its kind has, complete as if it were stored.
-    ///
-    /// # Errors
-    /// If it cannot be used, with the field that prevents it.
-    fn take(&mut self, object: Object) -> Result<(), InvalidField>;
-
-    /// Takes an object of a kind that [`Kind`] does not name; `None` if it is not used, and is only counted.
-    fn take_other(&mut self, _other: &OtherObject<'_>) -> Option<Result<(), Vec<Mistake>>> {
-        None
-    }
-}
-
-/// An object of a kind that [`Kind`] does not name.
-pub struct OtherObject<'f>(&'f Found<'f>);
-
-impl OtherObject<'_> {
-    /// Its kind.
-    pub fn kind(&self) -> &str {
-        self.0.kind
-    }
-
-    /// Its version with the group; empty if it has none.
-    pub fn api_version(&self) -> &str {
-        self.0.api_version
-    }
-
-    /// A message about a field, such as `spec.groups[0].name`, with its place; of a missing field the object's.
-    pub fn note(&self, title: String, key: &str, message: String) -> Mistake {
-        let Self(found) = self;
-        Mistake {
-            place: (found.place)(&Step::path(key)).or_else(|| (found.place)(&[])),
-            object: title,
-            key: key.to_owned(),
-            message,
-        }
-    }
-
-    /// Parses it.
-    ///
-    /// # Errors
-    /// Every mistake in it, with its place.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<Mistake>> {
-        let Self(found) = self;
-        serde_json::from_slice(found.text).map_err(|error| {
-            let error = &error;
-            Explain { found, error }.visit::<T>()
-        })
-    }
-}
-
-/// Why an object cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidField {
-    /// Its path in the object, such as `spec.selector`.
-    pub field: String,
-    /// The mistake in it.
-    pub message: String,
-}
-
-/// Keeps the objects.
-impl Receiver for Vec<Object> {
-    fn take(&mut self, object: Object) -> Result<(), InvalidField> {
-        self.push(object);
-        Ok(())
-    }
-}
 
 /// The knowledge of a loader beside the objects.
 #[derive(Debug, Default)]
@@ -460,7 +391,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
             Object::PodDisruptionBudget(budget) => assumptions.note_budget(budget),
             Object::Pod(manifest) => {
                 let pod = &manifest.pod;
-                if pod.spec.node_name.is_empty() {
+                if pod.spec.node_name.is_empty() && self.receiver.places_pods_alone() {
                     OtherGroup::note(pod, assumptions);
                 }
                 if !pod.spec.node_name.is_empty() && pod.status.phase.is_empty() {
@@ -524,7 +455,9 @@ impl<R: Receiver> Sink for Loader<'_, R> {
                 mistakes.for_each(|mistake| self.refuse(mistake));
                 return;
             }
-            OtherGroup::note_object(&found, &mut self.loaded.assumptions);
+            if self.receiver.places_pods_alone() {
+                OtherGroup::note_object(&found, &mut self.loaded.assumptions);
+            }
             let name = Kind::title_of_other(found.kind, found.api_version);
             *self.loaded.ignored.entry(name).or_default() += 1;
             return;
@@ -560,39 +493,5 @@ impl<R: Receiver> Sink for Loader<'_, R> {
 
     fn has_enough(&self) -> bool {
         self.files.last().is_some_and(|file| file.more)
-    }
-}
-
-/// Finds every mistake of an object that cannot be read.
-struct Explain<'f> {
-    found: &'f Found<'f>,
-    error: &'f serde_json::Error,
-}
-
-impl KindVisitor for Explain<'_> {
-    type Output = Vec<Mistake>;
-
-    fn visit<T: DeserializeOwned>(self) -> Vec<Mistake> {
-        let Self { found, error } = self;
-        let place = (found.place)(&[]);
-        let position = found.position();
-        let Ok(text) = std::str::from_utf8(found.text) else {
-            return vec![Mistake {
-                place,
-                object: format!("{} {position}", found.kind),
-                key: String::new(),
-                message: "is not UTF-8 text".to_owned(),
-            }];
-        };
-        let mut mistakes = if let Some(value) = found.value {
-            mistakes_in_value::<T>(value, &position, found.place, error)
-        } else {
-            let start = place.unwrap_or(Place::START);
-            mistakes_of::<T>(text, start, &position, error)
-        };
-        for mistake in &mut mistakes {
-            mistake.object = format!("{} {}", found.kind, mistake.object);
-        }
-        mistakes
     }
 }

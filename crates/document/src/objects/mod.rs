@@ -7,13 +7,15 @@ mod assumptions;
 mod items;
 mod loader;
 mod other_groups;
+mod receiver;
 mod scan;
 #[cfg(test)]
 mod tests;
 mod yaml;
 
 pub use assumptions::Assumptions;
-pub use loader::{InvalidField, Loaded, Loader, OtherObject, Receiver};
+pub use loader::{Loaded, Loader};
+pub use receiver::{InvalidField, OtherObject, Receiver};
 
 use crate::error::DocumentError;
 use crate::mistake::Mistakes;

@@ -245,6 +245,10 @@ impl<'p> Builder<'p> {
 }
 
 impl Receiver for Builder<'_> {
+    fn places_pods_alone(&self) -> bool {
+        true
+    }
+
     fn take(&mut self, object: Object) -> Result<(), InvalidField> {
         match object {
             Object::Pod(manifest) if self.is_preemptor(&manifest.pod) => {

@@ -69,6 +69,7 @@ fn reply(request: &str) -> (&'static str, String) {
     let objects = cluster();
     let path = request.split(' ').nth(1).unwrap();
     let page = match path {
+        "/version" => json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.2" }).to_string(),
         "/api/v1/nodes?&limit=500" => page("NodeList", &objects[..1], ""),
         "/api/v1/pods?&limit=500" => page("PodList", &objects[1..2], "a+b="),
         "/api/v1/pods?&limit=500&continue=a%2Bb%3D" => page("PodList", &objects[2..], ""),
@@ -88,8 +89,8 @@ fn reply(request: &str) -> (&'static str, String) {
     ("200 OK", page)
 }
 
-/// The requests for a plan: a page for each of 18 kinds, another page of pods, and two for each of 5 groups.
-const REQUESTS: usize = 29;
+/// The requests for a plan: the version, a page for each of 18 kinds, another page of pods, and two for each of 5 groups.
+const REQUESTS: usize = 30;
 
 #[test]
 fn a_cluster_is_read_page_by_page() {
@@ -140,7 +141,7 @@ fn a_cluster_is_read_page_by_page() {
 #[test]
 fn a_missing_right_is_reported_with_its_verb() {
     let status = json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403 });
-    let (address, _requests) = serve(5, move |request| {
+    let (address, _requests) = serve(6, move |request| {
         if request.contains("poddisruptionbudgets") {
             ("403 Forbidden", status.to_string())
         } else {

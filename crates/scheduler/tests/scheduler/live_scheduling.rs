@@ -197,7 +197,8 @@ fn pending_lists_the_waiting_pods_and_the_suggestions_for_one() {
     assert_eq!(
         large["help"],
         json!({ "feasible": 0, "remedies": { "one": [["3 more cpu"]] },
-            "obstacles": { "one": "insufficient cpu by 3" } })
+            "obstacles": { "one": "insufficient cpu by 3" },
+            "blockers": ["no node is large enough: the pod asks for 5 of cpu, and the largest node has 2"] })
     );
 }
 
