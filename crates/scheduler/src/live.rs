@@ -126,10 +126,11 @@ impl Lists {
         })
     }
 
-    /// The release of the API server; `None` if it does not say it.
-    pub(crate) fn release(&self) -> Option<Release> {
-        let text = self.runtime.block_on(self.reader.get("/version")).ok()?;
-        of_server(&serde_json::from_str(&text).ok()?)
+    /// The release of the API server; `None` if its answer names none.
+    pub(crate) fn release(&self) -> Result<Option<Release>, ApiError> {
+        const PATH: &str = "/version";
+        let text = self.runtime.block_on(self.reader.get(PATH))?;
+        Ok(of_server(&self.reader.parsed(PATH, &text)?))
     }
 
     /// The kinds that could not be listed. Complete after the last page.

@@ -21,8 +21,15 @@ pub(super) fn html(report: &Report) -> Page {
     // Without a threshold no order is the one of an eviction.
     if report.has_thresholds() || report.chosen_by == ChosenBy::Asked {
         let heading = format!("Pods in the order of eviction for {signal}");
-        let pods = ranking::explained(SHOWN, &report.ranked.pods, signal);
-        document.section(&heading, [pods.into()]);
+        let pods = &report.ranked.pods;
+        let table = ranking::explained(SHOWN, pods, signal);
+        let more = match pods.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!("{more} more pods are in -o json."),
+        };
+        let outside = page::outside(report).unwrap_or_default();
+        let blocks = [table.into(), Block::Text(more), Block::Text(outside)];
+        document.section(&heading, blocks);
     }
     document.section(
         "Freed before a pod had to go",
@@ -52,5 +59,13 @@ fn signals(report: &Report) -> Vec<Block> {
         [] => String::new(),
         all => format!("Without a threshold: {}.", all.join(", ")),
     };
-    vec![page::watched(report).into(), Block::Text(unwatched)]
+    let held = match page::conditions(report).as_slice() {
+        [] => String::new(),
+        held => format!("Node conditions set: {}.", held.join(", ")),
+    };
+    vec![
+        page::watched(report).into(),
+        Block::Text(unwatched),
+        Block::Text(held),
+    ]
 }

@@ -63,12 +63,15 @@ fn pods(report: &Report, view: View) -> String {
         "Pods in the order of eviction for {signal}, {because}:"
     ));
     let ranking = ranking::first(SHOWN, &report.ranked.pods, signal, view);
+    let outside = outside(report).map(|words| format!("\n{}", view.sentence(&words)));
+    format!("{head}\n{ranking}{}", outside.unwrap_or_default())
+}
+
+/// The use that belongs to no pod, of the ranked signal.
+pub(super) fn outside(report: &Report) -> Option<String> {
     let mut states = report.signals.iter();
-    let state = states.find(|state| state.signal == signal);
-    let shares = state.and_then(|state| state.shares.as_ref());
-    let outside = shares.map(|shares| format!("\n{}", view.sentence(&shares.in_no_pod_words())));
-    let outside = outside.unwrap_or_default();
-    format!("{head}\n{ranking}{outside}")
+    let state = states.find(|state| state.signal == report.ranked_for)?;
+    Some(state.shares.as_ref()?.in_no_pod_words())
 }
 
 /// The signals with a threshold.
@@ -107,16 +110,17 @@ fn signals(report: &Report, view: View) -> String {
     if !unwatched.is_empty() {
         parts.push(view.hanging("Without a threshold: ", &unwatched.join(", ")));
     }
-    let held: Vec<&str> = report
-        .step
-        .node_conditions
-        .iter()
-        .map(|held| held.as_str())
-        .collect();
+    let held = conditions(report);
     if !held.is_empty() {
         parts.push(view.hanging("Node conditions set: ", &held.join(", ")));
     }
     parts.join("\n")
+}
+
+/// The node conditions that are set.
+pub(super) fn conditions(report: &Report) -> Vec<&str> {
+    let held = report.step.node_conditions.iter();
+    held.map(|held| held.as_str()).collect()
 }
 
 /// The available amount of every signal, if none has a threshold.

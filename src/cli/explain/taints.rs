@@ -416,7 +416,6 @@ fn stay(pod: &Pod, taint: &TaintState) -> Option<(i64, String)> {
 /// How many pods are shown.
 const SHOWN: usize = 20;
 
-/// The page for people.
 /// Whether the node is ready, by its lease, too.
 pub(super) fn headline(node: &NodeReport) -> String {
     let heard = match &node.heartbeat {
@@ -448,6 +447,7 @@ pub(super) fn taint_table(node: &NodeReport) -> Table {
     Table::new(columns, node.taints.iter().map(taint_row))
 }
 
+/// The page for people.
 pub(super) fn page(node: &NodeReport, view: View) -> String {
     let node_line = view.sentence(&headline(node));
     let taints = if node.taints.is_empty() {

@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use anyhow::anyhow;
 use clap::Args;
 use evictd_cluster_client::{ApiError, Credentials};
-use evictd_command::Failure;
+use evictd_command::{Failure, warn};
 use evictd_document::{Document, DocumentError, ObjectsError, SMALL};
 use evictd_pod::compatibility::Release;
 use evictd_pod::wire;
@@ -127,9 +127,25 @@ fn live(context: &str, scores: bool, emulation: &Emulation) -> Result<(Lists, Re
     let lists = Lists::new(&credentials, None, scores)?;
     let release = match emulation.release() {
         Some(release) => release,
-        None => lists.release().unwrap_or_default(),
+        None => release_of(&lists),
     };
     Ok((lists, release))
+}
+
+/// The release of the API server. If it is unknown, the answer says so.
+fn release_of(lists: &Lists) -> Release {
+    let reason = match lists.release() {
+        Ok(Some(release)) => return release,
+        Ok(None) => "/version names none".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let release = Release::default();
+    let known = release.as_str();
+    let warning = format!(
+        "the release of the API server is unknown, so that kube-scheduler {known} answers: {reason}"
+    );
+    warn("evictd-scheduler", &warning);
+    release
 }
 
 /// The exit code of an error: a mistake in a dump is bad input, an error of a live cluster is a failure.

@@ -48,8 +48,8 @@ pub(crate) struct Answer {
     /// The next node by score and name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) runner_up: Option<String>,
-    /// How many pods like it fit beside each other, this one included, up to [`evictd_scheduling::MOST_REPLICAS`]. Absent if a
-    /// claim of its cannot be copied.
+    /// How many pods like it fit beside each other, this one included, up to [`evictd_scheduling::MOST_REPLICAS`]. Absent if one
+    /// of its claims cannot be copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replicas: Option<usize>,
     /// Why the scheduler does not try the pod. The other fields are empty then, except for a pod that waits for its claim: they are

@@ -1,7 +1,8 @@
 //! The result of an attempt as a document for a browser: the choice beside its rivals, every node, and the smallest changes.
 
 use super::answer::{Answer, Scored};
-use super::page::{headline, rejected};
+use super::page::{headline, rejected, replicas};
+use evictd_command::View;
 use evictd_html::{Block, Cell, Column, Page, Table, counted};
 use indexmap::IndexMap;
 
@@ -13,17 +14,14 @@ pub(crate) fn html(answer: &Answer) -> Page {
     let title = format!("explain {}", answer.pod);
     let mut page = Page::new(&title, colour.into(), &verdict);
     let best = best(answer);
-    if let Some(failure) = answer
-        .failure
-        .as_ref()
-        .filter(|_| answer.not_tried.is_none())
-    {
-        let message = failure.message.as_ref().unwrap_or(&failure.fit_error);
-        page.section(
-            "What kube-scheduler would say",
-            [Block::Text(message.clone())],
-        );
-    }
+    // The nodes of a pod that waits are those of another profile, and its verdict says that it waits.
+    let is_tried = answer.not_tried.is_none();
+    let failure = answer.failure.as_ref().filter(|_| is_tried);
+    let message = failure.map(|failure| failure.message.as_ref().unwrap_or(&failure.fit_error));
+    let message = message.cloned().unwrap_or_default();
+    page.section("What kube-scheduler would say", [Block::Text(message)]);
+    let replicas = answer.replicas.map(|count| replicas(count, View::WHOLE));
+    page.section("Replicas", [Block::Text(replicas.unwrap_or_default())]);
     page.section("The smallest changes", [changes(&answer.suggestions)]);
     let obstacles = answer.obstacles.iter();
     let obstacles = obstacles.map(|(node, obstacle)| format!("{node}: {obstacle}"));
@@ -31,10 +29,12 @@ pub(crate) fn html(answer: &Answer) -> Page {
     page.section("What is in the way", [Block::List(obstacles.collect())]);
     page.section("The choice and its rivals", [rivals(answer, &best)]);
     page.section("Nodes that it fits on", [feasible(answer, &best)]);
-    page.section("Nodes that it does not fit on", [others(answer)]);
-    let wakes = answer.wakes.iter();
-    let wakes = wakes.map(|(event, plugins)| format!("{event} ({})", plugins.join(", ")));
-    page.section("Events that try it again", [Block::List(wakes.collect())]);
+    if is_tried {
+        page.section("Nodes that it does not fit on", [others(answer)]);
+        let wakes = answer.wakes.iter();
+        let wakes = wakes.map(|(event, plugins)| format!("{event} ({})", plugins.join(", ")));
+        page.section("Events that try it again", [Block::List(wakes.collect())]);
+    }
     page.section("Not in the input", [Block::List(answer.unchecked.clone())]);
     page.section("Warnings", [Block::List(answer.warnings.clone())]);
     page

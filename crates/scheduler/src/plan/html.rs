@@ -2,6 +2,8 @@
 
 use super::answer::Answer;
 use super::page::{CANDIDATE, headline, reasons, steps, victims};
+use crate::explain::replicas;
+use evictd_command::View;
 use evictd_html::{Block, Column, Page, Table, counted};
 
 pub(crate) fn html(answer: &Answer) -> Page {
@@ -26,6 +28,9 @@ pub(crate) fn html(answer: &Answer) -> Page {
         let heading = format!("On {}, step by step", explanation.node);
         page.section(&heading, [Block::List(steps(explanation))]);
     }
+    page.section("What is in the way", [Block::List(answer.blockers.clone())]);
+    let replicas = answer.replicas.map(|count| replicas(count, View::WHOLE));
+    page.section("Replicas", [Block::Text(replicas.unwrap_or_default())]);
     page.section("Not in the input", [Block::List(answer.unchecked.clone())]);
     page.section("Warnings", [Block::List(answer.warnings.clone())]);
     page

@@ -53,11 +53,11 @@ async fn version(actions: &Actions) -> Result<Value, ApiError> {
 fn nearest(version: &Value) -> Release {
     let release = of_server(version);
     let known = release.unwrap_or_default();
-    let (of, told) = (known.as_str(), &version["gitVersion"]);
+    let (of, named) = (known.as_str(), &version["gitVersion"]);
     match release {
-        Some(_) => info!("behaves as kube-scheduler {of}, because the API server is {told}"),
+        Some(_) => info!("behaves as kube-scheduler {of}, because the API server is {named}"),
         None => {
-            warn!("behaves as kube-scheduler {of}, because {told} is no version of an API server");
+            warn!("behaves as kube-scheduler {of}, because {named} is no version of an API server");
         }
     }
     known

@@ -34,6 +34,18 @@ pub(crate) fn html_of_what_if(answer: &WhatIfOutcome) -> Page {
         "Pods of drained nodes that cannot move",
         [by_reason(&answer.cannot_move)],
     );
+    let blockers = answer.blockers.iter();
+    let blockers = blockers.flat_map(|(pod, lines)| {
+        let rows = lines.iter();
+        rows.map(move |line| vec![pod.as_str().into(), line.as_str().into()])
+    });
+    let columns = [Column::text("Pod"), Column::text("What is in the way")];
+    let blockers = Table::new(columns, blockers.collect::<Vec<_>>());
+    page.section("What is in the way", [Block::Table(blockers)]);
+    let more = answer.more_fit.iter();
+    let more = more.map(|(pod, count)| vec![pod.as_str().into(), (*count).into()]);
+    let columns = [Column::text("Pods like"), Column::figure("More that fit")];
+    page.section("Room for more", [Block::Table(Table::new(columns, more))]);
     let unused = answer.unused_nodes();
     let added = answer.added_nodes.iter().map(|node| {
         let use_of = if unused.contains(&node.as_str()) {
