@@ -44,7 +44,7 @@ pub enum Difference {
     /// job starves while small ones use whatever becomes free.
     ReserveNodes,
     /// An eviction that is undone restores the task's earlier status. In Volcano the task counts as running, even if it was
-    /// only bound (S6-103).
+    /// only bound, and plugin usage adds an estimate for a pod that is measured (S6-103, S6-222).
     ExactUndo,
     /// A group whose tasks start in stages stays `Running` while a later stage waits for room
     /// (spark-operator#3154). In Volcano it becomes `Unknown`, which restarts jobs that have a policy for it.
@@ -146,8 +146,9 @@ pub enum Difference {
     /// The actions for gangs and shuffle evict no pod that is critical for the cluster and nothing beyond a disruption
     /// budget, whatever the tiers. Volcano's ignore budgets, and critical pods under some tiers (S6-198).
     SpareProtectedPods,
-    /// A node with unknown use, or with figures that are too old, takes no pods of others and loses none. Plugin rescheduling
-    /// evicts no more than other nodes have room for. In Volcano unknown use is zero, and old figures count (S6-206).
+    /// A node with unknown use, or with figures that are too old or of the future, takes no pods of others and loses none.
+    /// Plugin rescheduling evicts no pod for which no other node has room, and plugin usage estimates pods that are younger
+    /// than the figures. In Volcano unknown use is zero, figures of another time count, and such pods do not (S6-206, S6-222).
     UnknownUseIsNotZero,
 }
 

@@ -100,11 +100,16 @@ impl Conf {
         let needed = [PluginName::Usage, PluginName::Rescheduling];
         let mut plugins = self.tiers.iter().flatten();
         plugins.find(|plugin| needed.contains(&plugin.name))?;
+        Some(self.metrics_interval())
+    }
+
+    /// `metrics.interval`: how often the use of nodes is read.
+    pub(crate) fn metrics_interval(&self) -> Duration {
         let interval = self.metrics.text("interval");
         let interval = interval.and_then(|text| duration::parse(text).ok());
         let interval = interval.and_then(|interval| Duration::try_from(interval).ok());
         let interval = interval.filter(|interval| !interval.is_zero());
-        Some(interval.unwrap_or(INTERVAL).max(SHORTEST_INTERVAL))
+        interval.unwrap_or(INTERVAL).max(SHORTEST_INTERVAL)
     }
 
     /// Reads the text of a file that is called `volcano-scheduler.conf` in messages; an empty one means [`BUILT_IN`].

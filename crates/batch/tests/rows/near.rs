@@ -1,8 +1,10 @@
 //! Network topologies by evictd's rules: what cannot be kept waits and says so, and evictions respect them (S6-175, S6-188,
 //! S6-191).
 
-use evictd_batch::session::{Objects, Outcome, Setting, simulate};
+use evictd_batch::conf::Conf;
+use evictd_batch::session::{Cache, Objects, Outcome, Setting, simulate};
 use evictd_batch_objects::Compat;
+use evictd_placement::Cluster;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -300,4 +302,55 @@ fn s6_188_s6_189_parts_of_a_job_have_a_minimum_and_a_topology_of_their_own() {
             "NotEnoughPodsOfTask"
         );
     }
+}
+
+#[test]
+fn a_job_in_a_hyper_node_of_an_earlier_tree_is_in_none_of_a_smaller_one() {
+    let racks = Racks::new("allocate", PLUGINS).job("near", &hard("new", 2), &["a1", "b1"]);
+    let objects = Objects::deserialize(&racks.0).unwrap();
+    let conf = Conf::read(&objects.conf).unwrap();
+    for compat in [Compat::EVICTD, Compat::VOLCANO] {
+        let mut cluster = Cluster::new();
+        for node in &objects.nodes {
+            assert!(cluster.add_node(node));
+        }
+        for pod in &objects.pods {
+            cluster.add_pod(pod.clone()).unwrap();
+        }
+        let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+        let outcome = cache.session(&mut cluster, &conf, compat);
+        let groups = outcome.allocated_hyper_nodes_at_open.unwrap();
+        assert_eq!(groups["default/near"].job, "row");
+        // One rack is left, and contains itself.
+        cache.remove_hyper_node("row");
+        cache.remove_hyper_node("rack-b");
+        let circle = hyper_node("rack-a", 1, "HyperNode", &["rack-a"]);
+        cache.hyper_node(&serde_json::from_value(circle).unwrap());
+        let outcome = cache.session(&mut cluster, &conf, compat);
+        assert_eq!(outcome.hyper_nodes_ready, Some(false));
+        assert!(outcome.allocated_hyper_nodes_at_open.unwrap().is_empty());
+    }
+}
+
+#[test]
+fn s6_188_a_hard_topology_of_pods_that_no_policy_can_match_waits_and_says_so() {
+    let near = json!({"mode": "hard", "highestTierAllowed": 1});
+    let says_of = |policy: Value| {
+        let spec = json!({"queue": "new", "subGroupPolicy": [policy]});
+        let racks = Racks::new("enqueue, allocate", PLUGINS).job("near", &spec, &["", ""]);
+        let outcome = racks.run(Compat::EVICTD);
+        (outcome.bound.len(), says(&outcome, "near"))
+    };
+    let (bound, said) = says_of(json!({"name": "p", "networkTopology": near}));
+    let words = "spec.subGroupPolicy p: without matchLabelKeys it matches no pod";
+    assert!(bound == 0 && said.contains(words), "{bound}: {said}");
+    let unreadable = json!({"name": "q", "matchLabelKeys": 7, "networkTopology": near});
+    let (bound, said) = says_of(unreadable);
+    let words = "spec.subGroupPolicy q: it cannot be read: invalid type";
+    assert!(bound == 0 && said.contains(words), "{bound}: {said}");
+    // Without a topology the pods may be anywhere.
+    let (bound, said) = says_of(json!({"name": "r"}));
+    assert_eq!(bound, 2, "{said}");
+    let soft = json!({"name": "s", "networkTopology": {"mode": "soft"}});
+    assert_eq!(says_of(soft).0, 2);
 }

@@ -1,8 +1,9 @@
 //! Plugins that judge nodes.
 
-use crate::scenario::{Scenario, bound, conf};
-use evictd_batch_objects::Compat;
-use serde_json::json;
+use crate::scenario::{Scenario, bound, conf, evicted};
+use evictd_batch::session::Outcome;
+use evictd_batch_objects::{Compat, Difference};
+use serde_json::{Value, json};
 
 #[test]
 fn s6_217_tasks_that_work_together_share_a_node_and_others_do_not() {
@@ -34,4 +35,125 @@ fn s6_217_tasks_that_work_together_share_a_node_and_others_do_not() {
             assert_eq!(used.len(), nodes, "{annotation}: {used:?}");
         }
     }
+}
+
+const NOW: &str = "2026-01-01T12:00:00Z";
+
+/// The figures of a node at a time of day.
+fn figures(cpu: u32, memory: u32, time: &str) -> Value {
+    json!({"cpu": {"10m": cpu}, "memory": {"10m": memory}, "time": format!("2026-01-01T{time}Z")})
+}
+
+#[test]
+fn s6_206_no_pod_leaves_for_which_no_node_with_low_use_has_room() {
+    let plugin = "{name: rescheduling, arguments: {metricsPeriod: 10m, strategies: [{name: lowNodeUtilization, \
+        params: {thresholds: {cpu: 40, memory: 40}, targetThresholds: {cpu: 50, memory: 50}}}]}}";
+    let conf = conf("allocate, shuffle", &[&["gang", "predicates"], &[plugin]]);
+    let full = figures(95, 45, "11:59:30");
+    // Each node with low use takes two cores until it reaches the target.
+    let low = figures(30, 10, "11:59:30");
+    let outcome = |cpu: &[&str], compat: Compat| {
+        let mut cluster = Scenario::new(&conf)
+            .node("a", "10")
+            .node("b", "10")
+            .node("c", "10")
+            .job("j", 0, "Running");
+        for (index, cpu) in cpu.iter().enumerate() {
+            cluster = cluster.running("j", index, &["a"], cpu);
+        }
+        let metrics = json!({"a": full, "b": low, "c": low});
+        cluster.further("nodeMetrics", metrics).run_at(NOW, compat)
+    };
+    // The room of both together is not that of one pod.
+    assert!(evicted(&outcome(&["3"], Compat::EVICTD)).is_empty());
+    assert_eq!(evicted(&outcome(&["3"], Compat::VOLCANO)), ["j-work-0"]);
+    // The first is too large, and those after it fit.
+    let some = outcome(&["3", "1", "1", "2", "1"], Compat::EVICTD);
+    assert_eq!(evicted(&some), ["j-work-1", "j-work-2", "j-work-3"]);
+    let all = outcome(&["2", "1"], Compat::EVICTD);
+    assert_eq!(evicted(&all), ["j-work-0", "j-work-1"]);
+}
+
+/// The node for a pod of 100m where the nodes a and b are in use as these figures say, and a has the tasks of a job.
+fn least_used(cluster: Scenario, figures: [Value; 2], compat: Compat) -> Outcome {
+    let [a, b] = figures;
+    let metrics = json!({"a": a, "b": b});
+    cluster.further("nodeMetrics", metrics).run_at(NOW, compat)
+}
+
+fn with_usage(actions: &str) -> Scenario {
+    let conf = conf(actions, &[&["priority", "gang", "predicates"], &["usage"]]);
+    let cluster = Scenario::new(&format!("{conf}metrics: {{interval: 30s}}\n"));
+    cluster.node("a", "10").node("b", "10")
+}
+
+fn started(time: &str) -> Value {
+    json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running", "startTime": format!("2026-01-01T{time}Z")}})
+}
+
+#[test]
+fn s6_222_a_pod_that_started_after_the_measurement_is_estimated() {
+    let node = |start: &str, compat: Compat| {
+        let cluster = with_usage("allocate")
+            .job("old", 0, "Running")
+            .pod("old-work-0", "old", "5", &started(start))
+            .job("j", 1, "Inqueue")
+            .waiting("j", 1, "100m");
+        let figures = [figures(10, 10, "11:58:00"), figures(20, 20, "11:58:00")];
+        let outcome = least_used(cluster, figures, compat);
+        bound(&outcome, "j-work-0").unwrap().to_owned()
+    };
+    // The figures show the pod.
+    assert_eq!(node("11:57:00", Compat::EVICTD), "a");
+    // They are older than the pod, which runs for longer than the interval.
+    assert_eq!(node("11:59:00", Compat::EVICTD), "b");
+    assert_eq!(node("11:59:00", Compat::VOLCANO), "a");
+    // It was just started.
+    assert_eq!(node("11:59:45", Compat::VOLCANO), "b");
+}
+
+#[test]
+fn s6_222_figures_of_a_later_time_are_unknown() {
+    let node = |time: &str, compat: Compat| {
+        let cluster = with_usage("allocate")
+            .job("j", 1, "Inqueue")
+            .waiting("j", 1, "100m");
+        let figures = [figures(10, 10, time), figures(20, 20, "11:59:45")];
+        let outcome = least_used(cluster, figures, compat);
+        bound(&outcome, "j-work-0").unwrap().to_owned()
+    };
+    assert_eq!(node("11:59:30", Compat::EVICTD), "a");
+    // Clocks differ a little.
+    assert_eq!(node("12:00:10", Compat::EVICTD), "a");
+    assert_eq!(node("13:00:00", Compat::EVICTD), "b");
+    assert_eq!(node("13:00:00", Compat::VOLCANO), "a");
+}
+
+#[test]
+fn s6_222_an_eviction_that_is_undone_leaves_the_estimates_as_they_were() {
+    let node = |compat: Compat| {
+        let cluster = with_usage("preempt, allocate")
+            .class("high", 100)
+            .job("old", 0, "Running")
+            .pod("old-work-0", "old", "5", &started("10:00:00"))
+            // Both pods are needed, and only one finds room.
+            .job_with("large", 2, "Inqueue", &json!({"priorityClassName": "high"}))
+            .pod(
+                "large-work-0",
+                "large",
+                "8",
+                &json!({"spec": {"nodeSelector": {"kubernetes.io/hostname": "a"}}}),
+            )
+            .pod("large-work-1", "large", "80", &json!({}))
+            .job("j", 1, "Inqueue")
+            .waiting("j", 1, "100m");
+        let figures = [figures(10, 10, "11:59:45"), figures(20, 20, "11:59:45")];
+        let outcome = least_used(cluster, figures, compat);
+        assert!(outcome.evicted.is_empty(), "{:?}", outcome.evicted);
+        bound(&outcome, "j-work-0").unwrap().to_owned()
+    };
+    assert_eq!(node(Compat::EVICTD), "a");
+    // Volcano adds an estimate for a pod that its figures show.
+    let inexact = Compat::EVICTD.without(Difference::ExactUndo);
+    assert_eq!(node(inexact), "b");
 }

@@ -38,6 +38,8 @@ pub(crate) struct Scenario {
     classes: Vec<Value>,
     made: u32,
     namespace: String,
+    /// Further lists of objects.
+    further: Value,
 }
 
 fn patch(value: &mut Value, with: &Value) {
@@ -63,6 +65,7 @@ impl Scenario {
             classes: Vec::new(),
             made: 0,
             namespace: "default".to_owned(),
+            further: json!({}),
         };
         own.queue("q", &json!({}))
     }
@@ -106,6 +109,12 @@ impl Scenario {
     pub(crate) fn class(mut self, name: &str, value: i32) -> Self {
         self.classes
             .push(json!({"metadata": {"name": name}, "value": value}));
+        self
+    }
+
+    /// Adds a list of objects that no other function has.
+    pub(crate) fn further(mut self, list: &str, objects: Value) -> Self {
+        self.further[list] = objects;
         self
     }
 
@@ -165,11 +174,12 @@ impl Scenario {
     }
 
     pub(crate) fn objects(&self) -> Objects {
-        serde_json::from_value(json!({
+        let mut objects = json!({
             "conf": self.conf, "nodes": self.nodes, "queues": self.queues, "podGroups": self.groups,
             "pods": self.pods, "priorityClasses": self.classes,
-        }))
-        .unwrap()
+        });
+        patch(&mut objects, &self.further);
+        serde_json::from_value(objects).unwrap()
     }
 
     /// The session as Volcano runs it.

@@ -413,7 +413,7 @@ fn build(
     plugin: &conf::Plugin,
     snapshot: &Snapshot,
     cluster: &Cluster,
-    (metrics, compat): (&conf::Arguments, Compat),
+    (conf, compat): (&conf::Conf, Compat),
 ) -> Option<Box<dyn Plugin>> {
     let arguments = &plugin.arguments;
     Some(match plugin.name {
@@ -448,7 +448,11 @@ fn build(
             Box::new(numa_aware::NumaAware::open(snapshot, cluster, arguments))
         }
         PluginName::Usage => Box::new(usage::Usage::open(
-            snapshot, cluster, arguments, metrics, compat,
+            snapshot,
+            cluster,
+            arguments,
+            conf.metrics_interval(),
+            compat,
         )),
         PluginName::Rescheduling => {
             let plugin = rescheduling::Rescheduling::open(snapshot, cluster, arguments, compat);
@@ -490,8 +494,7 @@ impl Plugins {
         for tier in &conf.tiers {
             let mut entries = Vec::new();
             for settings in tier {
-                let Some(plugin) = build(settings, snapshot, cluster, (&conf.metrics, compat))
-                else {
+                let Some(plugin) = build(settings, snapshot, cluster, (conf, compat)) else {
                     continue;
                 };
                 // A plugin that is named twice has the arguments of the last one.

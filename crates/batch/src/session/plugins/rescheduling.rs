@@ -105,31 +105,50 @@ impl Rescheduling {
         node.percents.is_some_and(above)
     }
 
-    /// The amounts that nodes with low use take until they reach the target.
-    fn room<'u>(&self, snapshot: &Snapshot, low: impl Iterator<Item = &'u Use>) -> Pair {
-        let mut room = [0.0; 2];
-        for node in low {
+    fn keeps_to_room(&self) -> bool {
+        self.compat.has(Difference::UnknownUseIsNotZero)
+    }
+
+    /// The amounts that each node with low use takes until it reaches the target. In Volcano only their sum counts.
+    fn rooms<'u>(&self, snapshot: &Snapshot, low: impl Iterator<Item = &'u Use>) -> Vec<Pair> {
+        let rooms = low.map(|node| {
             let capacity = capacity(snapshot, node.node);
             let percents = node.percents.unwrap_or(self.high);
-            for at in 0..2 {
-                room[at] += (self.high[at] * capacity[at] * 0.01).trunc();
-                room[at] -= (percents[at] * capacity[at] * 0.01).trunc();
-            }
+            let amount = |percents: Pair, at: usize| (percents[at] * capacity[at] * 0.01).trunc();
+            [0, 1].map(|at| amount(self.high, at) - amount(percents, at))
+        });
+        if self.keeps_to_room() {
+            return rooms.collect();
         }
-        room
+        let sum = |sum: Pair, room: Pair| [sum[0] + room[0], sum[1] + room[1]];
+        vec![rooms.fold([0.0; 2], sum)]
     }
 
     /// Whether further pods leave a node.
-    fn goes_on(&self, percents: Pair, room: Pair) -> bool {
-        // Volcano goes on beyond the room that there is, unless it is used up exactly.
-        let is_left = |room: f64| {
-            if self.compat.has(Difference::UnknownUseIsNotZero) {
-                room > 0.0
+    fn needs_more_evictions(&self, percents: Pair, rooms: &[Pair]) -> bool {
+        // Volcano stops only if the room is exactly zero, so it may evict too many pods.
+        let is_left = |room: &f64| {
+            if self.keeps_to_room() {
+                *room > 0.0
             } else {
-                room != 0.0
+                *room != 0.0
             }
         };
-        (0..2).any(|at| percents[at] >= self.high[at]) && room.into_iter().all(is_left)
+        (0..2).any(|at| percents[at] >= self.high[at])
+            && rooms.iter().any(|room| room.iter().all(is_left))
+    }
+
+    /// Takes the room of a pod; `false` if no node has enough.
+    fn take_room(&self, rooms: &mut [Pair], request: Pair) -> bool {
+        let fits =
+            |room: &&mut Pair| !self.keeps_to_room() || (0..2).all(|at| request[at] <= room[at]);
+        let Some(room) = rooms.iter_mut().find(fits) else {
+            return false;
+        };
+        for (room, amount) in room.iter_mut().zip(request) {
+            *room -= amount;
+        }
+        true
     }
 }
 
@@ -153,7 +172,7 @@ impl Plugin for Rescheduling {
         if low.is_empty() || high.is_empty() {
             return Some(Vec::new());
         }
-        let mut room = self.room(snapshot, low.into_iter());
+        let mut rooms = self.rooms(snapshot, low.into_iter());
         let sum = |node: &Use| node.percents.map_or(0.0, |percents| percents.iter().sum());
         high.sort_by(|one, other| f64::total_cmp(&sum(other), &sum(one)));
         let running: HashSet<TaskId> = running.iter().copied().collect();
@@ -167,13 +186,16 @@ impl Plugin for Rescheduling {
                 (task.pod_priority, task.quality, &task.key)
             });
             for id in tasks.into_iter().filter(|task| running.contains(task)) {
-                if !self.goes_on(percents, room) {
+                if !self.needs_more_evictions(percents, &rooms) {
                     break;
                 }
                 let request = &snapshot.tasks[id].request;
-                for (at, amount) in [request.cpu, request.memory].into_iter().enumerate() {
-                    room[at] -= amount;
-                    percents[at] -= amount * 100.0 / capacity[at];
+                let request = [request.cpu, request.memory];
+                if !self.take_room(&mut rooms, request) {
+                    continue;
+                }
+                for at in 0..2 {
+                    percents[at] -= request[at] * 100.0 / capacity[at];
                 }
                 victims.push(id);
             }

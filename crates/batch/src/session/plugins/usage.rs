@@ -9,15 +9,16 @@ use crate::session::snapshot::resource::number;
 use crate::session::snapshot::task::{Status, Task};
 use evictd_batch_objects::{Compat, Difference, NodeMetrics};
 use evictd_placement::{Cluster, MAX_SCORE, NodeId};
-use evictd_pod::{Quantity, duration};
+use evictd_pod::Quantity;
 use hashbrown::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// Older figures count as unknown.
 const FRESH: SignedDuration = SignedDuration::from_mins(5);
-/// A pod that runs for less is not measured yet, unless the configuration says otherwise.
-const INTERVAL: SignedDuration = SignedDuration::from_secs(30);
+/// Figures from further in the future are unknown; so much may clocks differ.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(30);
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 /// Thousandths of a core, and bytes of memory.
@@ -36,6 +37,8 @@ struct Estimator {
 struct Measured {
     /// Percents of the node; `None` where they are unknown or too old.
     percents: Option<Pair>,
+    /// When they were measured.
+    time: Option<Timestamp>,
     /// The sum of the estimates for its pods.
     estimate: Pair,
 }
@@ -47,8 +50,14 @@ pub(super) struct Usage {
     thresholds: Pair,
     estimator: Estimator,
     nodes: Vec<Measured>,
-    estimates: HashMap<TaskId, (NodeId, Pair)>,
+    estimates: HashMap<TaskId, Estimate>,
+    /// The estimates that victims had when they were evicted.
+    of_victims: HashMap<TaskId, Option<Estimate>>,
+    compat: Compat,
 }
+
+/// The node of a task, and the use that is expected of it there.
+type Estimate = (NodeId, Pair);
 
 /// The measured percents of a node at this time, if they are recent enough. Measured amounts have no period of their own.
 pub(super) fn percents(
@@ -60,7 +69,8 @@ pub(super) fn percents(
 ) -> Option<Pair> {
     let metrics = metrics?;
     let age = now.duration_since(metrics.time?);
-    if age > FRESH {
+    let is_later = age < -CLOCK_SKEW && compat.has(Difference::UnknownUseIsNotZero);
+    if age > FRESH || is_later {
         return None;
     }
     if let Some(measured) = metrics.measured {
@@ -146,7 +156,7 @@ impl Usage {
         snapshot: &Snapshot,
         cluster: &Cluster,
         arguments: &Arguments,
-        metrics: &Arguments,
+        interval: Duration,
         compat: Compat,
     ) -> Self {
         let map = |key: &str| arguments.value(key).and_then(Value::as_object);
@@ -159,6 +169,7 @@ impl Usage {
             let metrics = snapshot.facts.node_metrics.get(cluster.node_name(node));
             Measured {
                 percents: percents((snapshot, node), metrics, NodeMetrics::PERIOD, now, compat),
+                time: metrics.and_then(|metrics| metrics.time),
                 estimate: [0.0; 2],
             }
         });
@@ -169,11 +180,11 @@ impl Usage {
             estimator: Estimator::new(map("estimator")),
             nodes: nodes.collect(),
             estimates: HashMap::new(),
+            of_victims: HashMap::new(),
+            compat,
         };
-        let interval = metrics.text("interval");
-        let interval = interval.and_then(|text| duration::parse(text).ok());
-        let interval = interval.filter(SignedDuration::is_positive);
-        usage.estimate_unmeasured(snapshot, interval.unwrap_or(INTERVAL));
+        let interval = SignedDuration::try_from(interval).unwrap_or(SignedDuration::MAX);
+        usage.estimate_unmeasured(snapshot, interval);
         usage
     }
 
@@ -181,13 +192,19 @@ impl Usage {
     fn estimate_unmeasured(&mut self, snapshot: &Snapshot, interval: SignedDuration) {
         let now = snapshot.clock();
         for node in snapshot.node_ids() {
+            // Volcano estimates no pod that started before the interval, however old the figures are.
+            let measured_at = self.nodes[node.index()].time;
+            let measured_at =
+                measured_at.filter(|_| self.compat.has(Difference::UnknownUseIsNotZero));
             let mut tasks = snapshot.nodes[node.index()].tasks.clone();
             tasks.sort_unstable_by_key(|task| &snapshot.tasks[*task].key);
             for id in tasks {
                 let task = &snapshot.tasks[id];
                 let recent = || {
-                    let age = task.started.map(|started| now.duration_since(started));
-                    age.is_none_or(|age| age < interval)
+                    task.started.is_none_or(|started| {
+                        now.duration_since(started) < interval
+                            || measured_at.is_some_and(|measured| started > measured)
+                    })
                 };
                 let unmeasured = match task.status {
                     Status::Allocated | Status::Binding | Status::Bound => true,
@@ -234,30 +251,43 @@ impl Usage {
         };
         let estimate = self.estimator.estimate(&snapshot.tasks[id], factor);
         self.subtract(id);
+        self.insert(id, (node, estimate));
+    }
+
+    fn insert(&mut self, id: TaskId, (node, estimate): Estimate) {
         for (sum, amount) in self.nodes[node.index()].estimate.iter_mut().zip(estimate) {
             *sum += amount;
         }
         self.estimates.insert(id, (node, estimate));
     }
 
-    fn subtract(&mut self, id: TaskId) {
-        if let Some((node, estimate)) = self.estimates.remove(&id) {
-            for (sum, amount) in self.nodes[node.index()].estimate.iter_mut().zip(estimate) {
-                *sum = (*sum - amount).max(0.0);
-            }
+    fn subtract(&mut self, id: TaskId) -> Option<Estimate> {
+        let (node, estimate) = self.estimates.remove(&id)?;
+        for (sum, amount) in self.nodes[node.index()].estimate.iter_mut().zip(estimate) {
+            *sum = (*sum - amount).max(0.0);
         }
+        Some((node, estimate))
     }
 }
 
 impl Plugin for Usage {
     fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {
-        if let Some(node) = snapshot.tasks[task].node {
+        // An undone eviction leaves the estimate as it was. Volcano adds one also for a pod that is measured.
+        if let Some(before) = self.of_victims.remove(&task) {
+            if let Some(estimate) = before {
+                self.insert(task, estimate);
+            }
+        } else if let Some(node) = snapshot.tasks[task].node {
             self.add(snapshot, task, node);
         }
     }
 
-    fn deallocated(&mut self, _: &Snapshot, task: TaskId) {
-        self.subtract(task);
+    fn deallocated(&mut self, snapshot: &Snapshot, task: TaskId) {
+        let estimate = self.subtract(task);
+        let is_victim = snapshot.tasks[task].status == Status::Releasing;
+        if is_victim && self.compat.has(Difference::ExactUndo) {
+            self.of_victims.insert(task, estimate);
+        }
     }
 
     fn node_refusal(&self, at: OnNode<'_>) -> Option<Refusal> {

@@ -151,6 +151,8 @@ impl Snapshot {
             };
             let job = &self.jobs[id];
             network.sub_jobs.clear();
+            // Numbers of an earlier tree mean nothing in this one.
+            network.allocated = None;
             for task in &job.tasks {
                 let labels = labels_of(cluster, &self.tasks[*task]);
                 let part = network.assign(&job.key, job.min_member, *task, &labels);

@@ -50,13 +50,19 @@ pub(crate) struct Numa {
     unreported: BTreeMap<NodeId, BTreeMap<PodId, (Arc<str>, CpuSet)>>,
 }
 
-/// The numbers of a text like `0,2-4`. `None` if it is another text.
+/// The numbers of a text like `0,2-4`, in which each range comes after the previous one. `None` if it is another text.
 fn parse(text: &str) -> Option<CpuSet> {
     let mut cpus = CpuSet::new();
+    let mut previous = None;
     for part in text.split(',').filter(|_| !text.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        // Without this order a short text could name the same processors many times.
+        if last < first || previous.is_some_and(|previous| first <= previous) {
+            return None;
+        }
         cpus.extend(first..=last.min(MOST_CPUS));
+        previous = Some(last);
     }
     Some(cpus)
 }
@@ -173,5 +179,23 @@ impl Snapshot {
             }
         }
         free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_overlap_are_no_set_of_processors() {
+        let all = |cpus: &[u32]| Some(cpus.iter().copied().collect::<CpuSet>());
+        assert_eq!(parse(""), all(&[]));
+        assert_eq!(parse("0,2-4"), all(&[0, 2, 3, 4]));
+        for wrong in ["0-8192,0-8192", "3,1", "1,1", "4-2", "1,", "-1"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        // Numbers beyond the bound are left out.
+        assert_eq!(parse("8191-4294967295"), all(&[8191, 8192]));
+        assert_eq!(parse("8193,9000-9001"), all(&[]));
     }
 }

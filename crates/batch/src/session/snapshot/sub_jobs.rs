@@ -13,6 +13,9 @@ use serde_json::Value;
 /// The longest list of label values in the name of a part; a longer one is cut, with a number that stands for it.
 const LONGEST_VALUES: usize = 128;
 
+/// The number of letters of a mistake that are shown.
+const LONGEST_MISTAKE: usize = 200;
+
 /// The letters of generated names, as Kubernetes has them.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
@@ -28,6 +31,9 @@ pub(crate) struct SubGroupPolicy {
     #[serde(deserialize_with = "null_is_default")]
     match_label_keys: Vec<String>,
     pub(crate) network_topology: Option<NetworkTopology>,
+    /// Why it cannot be read.
+    #[serde(skip)]
+    unreadable: Option<String>,
 }
 
 /// How near pods have to be, once names of tiers are known.
@@ -90,13 +96,9 @@ impl JobTopology {
         if written.is_none() && policies.is_empty() {
             return None;
         }
-        // A policy that cannot be read matches no pod, and its name stays.
-        let policies = policies
-            .iter()
-            .map(|policy| SubGroupPolicy::deserialize(policy).unwrap_or_default());
         Some(Box::new(Self {
             written: written.cloned(),
-            policies: policies.collect(),
+            policies: policies.iter().map(SubGroupPolicy::read).collect(),
             ..Self::default()
         }))
     }
@@ -216,14 +218,21 @@ impl JobTopology {
     pub(crate) fn objection(&self, hyper_nodes: &HyperNodes, loaded: bool) -> Option<String> {
         let of_job = self.written.as_ref();
         let of_job = of_job.map(|topology| ("spec.networkTopology".to_owned(), topology));
+        let mut policies = self.policies.iter();
+        let unmatched = policies.find_map(|policy| {
+            let why = policy.matches_no_pod()?;
+            Some(format!("spec.subGroupPolicy {}: {why}", policy.name))
+        });
         let policies = self.policies.iter().filter_map(|policy| {
             let place = format!("spec.subGroupPolicy {}: networkTopology", policy.name);
             Some((place, policy.network_topology.as_ref()?))
         });
         let mut written = of_job.into_iter().chain(policies);
-        written.find_map(|(place, topology)| {
-            let why = why_not(hyper_nodes, topology, loaded)?;
-            Some(format!("{place}: {why}"))
+        unmatched.or_else(|| {
+            written.find_map(|(place, topology)| {
+                let why = why_not(hyper_nodes, topology, loaded)?;
+                Some(format!("{place}: {why}"))
+            })
         })
     }
 
@@ -312,6 +321,29 @@ const fn limited(tier: Option<i32>) -> Nearness {
 }
 
 impl SubGroupPolicy {
+    /// A policy; of one that cannot be read the name and the mistake.
+    fn read(value: &Value) -> Self {
+        Self::deserialize(value).unwrap_or_else(|error| {
+            let mistake = error.to_string();
+            Self {
+                name: value["name"].as_str().unwrap_or_default().to_owned(),
+                // The text may quote a value of any length.
+                unreadable: Some(mistake.chars().take(LONGEST_MISTAKE).collect()),
+                ..Self::default()
+            }
+        })
+    }
+
+    /// Why its topology is one of no pod, although the pods have to keep to it.
+    fn matches_no_pod(&self) -> Option<String> {
+        if let Some(mistake) = &self.unreadable {
+            return Some(format!("it cannot be read: {mistake}"));
+        }
+        let topology = self.network_topology.as_ref()?;
+        let dropped = topology.mode != "soft" && self.match_label_keys.is_empty();
+        dropped.then(|| "without matchLabelKeys it matches no pod".to_owned())
+    }
+
     /// The values of its labels, if a pod with these labels belongs to it.
     fn values(&self, labels: &TextMap) -> Option<Vec<String>> {
         let selector = self.label_selector.as_ref();
