@@ -268,7 +268,7 @@ fn evidence(record: &Record, view: View) -> String {
 /// A heading and a value.
 type Fact = (&'static str, String);
 
-/// What is known of one decision beside the ranking.
+/// The facts about one decision, without the ranking.
 fn facts(record: &Record) -> Vec<Fact> {
     match record.kind {
         Kind::Admission | Kind::Preemption => admission_or_preemption(record),

@@ -1,4 +1,4 @@
-//! What every document keeps: nothing in a text becomes markup, it loads nothing, and a row costs little.
+//! Every document: texts never become markup, nothing is loaded, and a row is small.
 #![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
 
 use evictd_html::{Block, Cell, Column, Page, Table, Tone};

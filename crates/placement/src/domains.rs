@@ -109,7 +109,7 @@ impl Domains {
         const START: &str = "cannot determine domain for already scheduled pods:";
         let mut taken: Option<usize> = None;
         for (pod, node) in scheduled {
-            // A node that is gone says nothing about its domain.
+            // A deleted node has no known domain.
             let Some(node) = cluster.find_node(node) else {
                 continue;
             };
@@ -218,7 +218,7 @@ mod tests {
                 ("zone=b, rack=1", &[0, 5]),
             ]))
         );
-        // Only the domain of running pods remains. A node that is gone adds no restriction.
+        // Only the domain of running pods remains. A deleted node adds no restriction.
         assert_eq!(by(&["zone"], &["0", "5"]), Ok(named(&zones[1..])));
         assert_eq!(by(&["zone"], &["gone"]), Ok(named(zones)));
         let start = "cannot determine domain for already scheduled pods:";

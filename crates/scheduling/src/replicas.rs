@@ -1,9 +1,10 @@
 //! How many pods like one fit beside each other, with the claims that each of them would have.
 
+use crate::cycle::Verdict;
 use crate::framework::Framework;
 use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
-use evictd_placement::Cluster;
+use evictd_placement::{Cluster, Code};
 use evictd_pod::wire::{self, Metadata};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ pub const MOST_REPLICAS: usize = 1000;
 
 /// Places the pod and copies of it one after the other, as the scheduler would, and removes them again. Copies share the claims
 /// that the pod shares with others, and have claims of their own where the pod's were made for it. At most
-/// [`MOST_REPLICAS`]; `None` if a claim cannot be copied.
+/// [`MOST_REPLICAS`]; `None` if a claim cannot be copied, or a search was given up.
 pub fn replicas(cluster: &mut Cluster, framework: &Framework, pod: &wire::Pod) -> Option<usize> {
     count(cluster, framework, pod, 0)
 }
@@ -73,7 +74,7 @@ enum Made {
 }
 
 impl Replicas<'_> {
-    /// Whether the replica fits; `None` if its claims cannot be made.
+    /// Whether the replica fits; `None` if its claims cannot be made, or the search was given up.
     fn place(&mut self, pod: &wire::Pod, number: usize) -> Option<bool> {
         let mut copy = pod.clone();
         copy.status.nominated_node_name.clear();
@@ -82,13 +83,16 @@ impl Replicas<'_> {
             self.become_copy(&mut copy, pod, number)?;
         }
         let metadata = copy.metadata.clone();
-        let Ok(pod) = self.cluster.pod(copy) else {
-            return Some(false);
-        };
+        let pod = self.cluster.pod(copy).ok()?;
         let scheduled = self.algorithm.schedule(self.framework, self.cluster, &pod);
-        let Ok(result) = scheduled else {
-            self.cluster.release(pod);
-            return Some(false);
+        let result = match scheduled {
+            Ok(result) => result,
+            Err(filtered) => {
+                self.cluster.release(pod);
+                let is_known = filtered.verdicts.iter().all(is_known);
+                let is_known = is_known && !self.cluster.interrupt().is_raised();
+                return is_known.then_some(false);
+            }
         };
         let plan = PreBindPlan::begin(self.cluster, &pod, result.chosen);
         self.cluster
@@ -148,6 +152,10 @@ impl Replicas<'_> {
             let devices = self.cluster.devices_mut();
             let mut claim = devices.claim(&namespace, name)?.clone();
             *name = format!("{name}-copy-{number}");
+            if devices.claim(&namespace, name).is_some() {
+                // The claim of another pod has the name.
+                return None;
+            }
             let metadata = &mut claim.metadata;
             metadata.name.clone_from(name);
             metadata.uid = format!("{uid}-{name}").into();
@@ -181,6 +189,11 @@ impl Replicas<'_> {
             }
         }
     }
+}
+
+/// A search for devices that was given up leaves a node undecided.
+fn is_known(verdict: &Verdict) -> bool {
+    !matches!(verdict, Verdict::Rejected(_, rejection) if rejection.code == Code::Error)
 }
 
 /// Whether a `StatefulSet` makes the claim for the volume of one of its pods: `data-db-0`, or `data-db` of its template.

@@ -109,7 +109,7 @@ impl Scheduler {
         has_extenders: bool,
         make: impl FnOnce(&mut Cluster) -> Result<Vec<Framework>, E>,
     ) -> Result<Self, E> {
-        let mut cluster = Cluster::of(settings.compatibility);
+        let mut cluster = Cluster::new();
         let profiles: Arc<[Framework]> = make(&mut cluster)?.into();
         let settings = Settings {
             other_plugins: profiles.iter().any(Framework::has_other_plugins),
@@ -160,7 +160,7 @@ impl Scheduler {
         match event {
             Event::Change(change @ Change::Pod(pods)) => self.on_pod(now, change, pods),
             Event::Change(change) => self.state.apply(now, change),
-            Event::PodGroup(delta) => self.state.on_group(delta),
+            Event::PodGroup(delta) => self.state.on_group(now, delta),
             Event::PodDisruptionBudget(delta) => {
                 // A pod that could evict no pod before may do so under the new budget.
                 self.algorithm.forget_unschedulable();
@@ -207,8 +207,8 @@ impl Scheduler {
     }
 
     /// Tries these pods again at once, because a background action for them failed (S5-034).
-    pub fn activate<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>) {
-        self.state.activate(keys);
+    pub fn activate<'k>(&mut self, now: Timestamp, keys: impl IntoIterator<Item = &'k str>) {
+        self.state.activate(now, keys);
     }
 }
 

@@ -199,9 +199,13 @@ impl SchedulingQueue {
     }
 
     /// Activates these pods for a plugin, whatever they wait for (S5-034).
-    pub fn activate<'p>(&mut self, pods: impl IntoIterator<Item = &'p str>) -> Vec<Moved> {
+    pub fn activate<'p>(
+        &mut self,
+        now: Timestamp,
+        pods: impl IntoIterator<Item = &'p str>,
+    ) -> Vec<Moved> {
         pods.into_iter()
-            .filter_map(|pod| self.lifecycles.activate(pod, &self.hints))
+            .filter_map(|pod| self.lifecycles.activate(pod, now, &self.hints))
             .collect()
     }
 
@@ -278,7 +282,7 @@ impl SchedulingQueue {
         };
         let mut moved = counted(self.advance(now, event));
         if let Some(group) = group_of(new) {
-            moved.extend(self.retry_group(&group));
+            moved.extend(self.retry_group(now, &group));
         }
         moved
     }

@@ -1,4 +1,4 @@
-//! What a pod's condition says from Kubernetes 1.37 on.
+//! The message of a pod's condition since Kubernetes 1.37.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_placement::Cluster;

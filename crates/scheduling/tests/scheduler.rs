@@ -121,7 +121,7 @@ fn a_pod_that_comes_back_is_tried_only_after_its_earlier_binding_is_answered() {
     assert!(matches!(outcome, Outcome::Error(_)), "{outcome:?}");
     assert_eq!(scene.requested("one"), 0);
     assert!(scene.scheduler.bound(scene.now, &key).is_none());
-    scene.scheduler.activate([&*key]);
+    scene.scheduler.activate(scene.now, [&*key]);
     assert_eq!(scene.node_of_next(), "one");
     assert_eq!(scene.scheduler.bindings().count(), 1);
     assert!(scene.scheduler.bound(scene.now, &key).is_some());

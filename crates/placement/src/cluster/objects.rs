@@ -67,6 +67,10 @@ impl Cluster {
         let key = (self.symbols.get(namespace)?, self.symbols.get(known)?);
         let known = self.storage.claims.get(&key)?;
         let claim = known.like(&self.symbols, name)?;
+        let name = self.symbols.get(&claim.metadata.name);
+        if name.is_some_and(|name| self.storage.claims.get(&(key.0, name)).is_some()) {
+            return None;
+        }
         self.add_claim(&claim).ok()?;
         Some(claim.metadata)
     }

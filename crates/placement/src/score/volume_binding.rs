@@ -103,7 +103,7 @@ impl Score for VolumeBinding {
             on_line(&self.shape, utilization)
         });
         let sum: i64 = scores.sum();
-        // A cluster's storage classes are counted in 63 bits.
+        // The number of classes fits in an `i64`.
         match i64::try_from(uses.len()).unwrap_or(i64::MAX) {
             0 => 0,
             // Rounds half up; scores are never negative.

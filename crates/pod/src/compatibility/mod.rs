@@ -1,5 +1,5 @@
-//! The release of Kubernetes whose behaviour is wanted, and its feature gates. What changes between releases asks
-//! [`Compatibility`], in every crate.
+//! The release of Kubernetes whose behaviour is wanted, and its feature gates. Code that differs between releases reads
+//! [`Compatibility`].
 //!
 //! ```
 //! use evictd_pod::compatibility::{Compatibility, Gate, Release};

@@ -160,7 +160,7 @@ pub struct AllocatedDevice {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub binding_conditions: Vec<String>,
-    /// Conditions that say that the device cannot be bound.
+    /// Conditions that are true if the device cannot be bound.
     #[serde(
         deserialize_with = "null_is_default",
         skip_serializing_if = "Vec::is_empty"

@@ -135,9 +135,9 @@ impl Arguments {
     }
 
     fn timeline(&self, document: &Document) -> Result<(), Failure> {
-        let compatibility = self.emulation.of_files()?;
-        let mut read: Timeline = document.parse().map_err(Failure::input)?;
-        read.compatibility = compatibility;
+        // The queue is that of every release; the flags may still be wrong.
+        self.emulation.of_files()?;
+        let read: Timeline = document.parse().map_err(Failure::input)?;
         let steps: Vec<_> = read.steps.iter().map(timeline::Row::of).collect();
         let outcome = simulation::run(read).map_err(|mistakes| {
             let name = document.name();

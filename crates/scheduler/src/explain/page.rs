@@ -62,7 +62,7 @@ pub(crate) fn replicas(count: usize, view: View) -> String {
     ))
 }
 
-/// What is in the way on the nearest nodes.
+/// The obstacles on the nearest nodes.
 pub(crate) fn obstacles<'o>(
     by_node: impl IntoIterator<Item = (&'o String, &'o String)>,
     view: View,

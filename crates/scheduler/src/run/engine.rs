@@ -444,7 +444,7 @@ impl Engine {
                 if let Some(failure) = failure {
                     // Without the write no watch event wakes the pod.
                     debug!("a claim of {pod}: {}", failure.message);
-                    self.scheduler.activate([&*pod.uid]);
+                    self.scheduler.activate(self.monotonic.now(), [&*pod.uid]);
                 }
             }
             Outcome::NotEvicted { pod, failure } => {

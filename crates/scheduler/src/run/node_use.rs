@@ -1,4 +1,4 @@
-//! The measured use of nodes, for the plugins of batch sessions that go by it: what `kubectl top nodes` shows.
+//! The measured use of nodes, as `kubectl top nodes` shows it, for plugins of batch sessions.
 
 use super::watches::{BatchChange, WatchEvent};
 use evictd_batch_objects::NodeMetrics;

@@ -50,7 +50,7 @@ pub(crate) struct Suggestions {
     /// The objects that keep it from every node, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) blockers: Vec<String>,
-    /// What is in the way on the nearest nodes, with amounts and names.
+    /// The obstacles on the nearest nodes, with amounts and names.
     pub(crate) obstacles: IndexMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! A simulation as a document for a browser: the nodes before and after, who was evicted for whom, and what did not fit.
+//! A simulation as a document for a browser: nodes before and after, preemptions, and pods that did not fit.
 
 use super::sequence::{self, Comparison};
 use super::what_if::WhatIfOutcome;

@@ -236,7 +236,7 @@ fn a6_the_pages_say_how_many_replicas_fit() {
     assert!(page.contains("like default/web-0: 1"), "{page}");
 }
 
-/// The lines about what is in the way, by `explain`, `plan` and `simulate`.
+/// The lines about obstacles, by `explain`, `plan` and `simulate`.
 fn in_the_way(cluster: &[Value], pod: &Value) -> [Vec<String>; 3] {
     let lines = |list: &Value| {
         let list = list.as_array().into_iter().flatten();

@@ -70,7 +70,7 @@ fn parse(
         let way = Step::path(field);
         wrong.iter().any(|wrong| way.starts_with(&wrong.way))
     };
-    // What was removed must not be reported again as missing.
+    // A removed field must not be reported again as missing.
     let checked = wire.map(|wire| match Configuration::new(&wire, custom) {
         Ok(configuration) => Ok((wire, configuration)),
         Err(mut fields) => {

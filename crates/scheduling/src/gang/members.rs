@@ -170,7 +170,7 @@ impl Groups {
         })
     }
 
-    /// The pods with a node of all groups that have an object. `assumed` tells which waiting pods have one.
+    /// The pods with a node of all groups that have an object. `assumed` is true for waiting pods with an assumed node.
     pub(crate) fn grouped_pods(&self, assumed: impl Fn(&Arc<str>) -> bool) -> GroupedPods {
         let mut found = GroupedPods::default();
         for group in self.0.values() {

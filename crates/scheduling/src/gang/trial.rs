@@ -37,7 +37,7 @@ pub(crate) struct Quorum {
 }
 
 impl Quorum {
-    /// Whether an attempt succeeds that has placed so many pods. Without a placed pod it has achieved nothing (S7-042).
+    /// Whether an attempt that placed `placed` pods succeeds. An attempt that placed none fails (S7-042).
     pub(crate) const fn is_met(self, placed: usize) -> bool {
         placed > 0 && self.scheduled + placed >= self.min_count
     }

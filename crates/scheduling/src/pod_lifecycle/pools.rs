@@ -30,12 +30,17 @@ impl<E> PodLifecycles<E> {
         self.queue.event(event, now, &gates)
     }
 
-    pub(crate) fn activate(&mut self, pod: &str, hints: &impl QueueingHints<E>) -> Option<Moved> {
+    pub(crate) fn activate(
+        &mut self,
+        pod: &str,
+        now: Timestamp,
+        hints: &impl QueueingHints<E>,
+    ) -> Option<Moved> {
         let gates = Gates {
             hints,
             preemptions: &self.preemptions,
         };
-        self.queue.activate(pod, &gates)
+        self.queue.activate(pod, now, &gates)
     }
 
     pub(crate) fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {

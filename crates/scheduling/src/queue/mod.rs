@@ -445,7 +445,12 @@ impl<E> Queue<E> {
     }
 
     /// Activates this pod, whatever it waits for (S5-034).
-    pub(crate) fn activate(&mut self, pod: &str, hints: &impl QueueingHints<E>) -> Option<Moved> {
+    pub(crate) fn activate(
+        &mut self,
+        pod: &str,
+        now: Timestamp,
+        hints: &impl QueueingHints<E>,
+    ) -> Option<Moved> {
         let label = "ForceActivate";
         if let Some(pod) = self.in_flight.key(pod) {
             self.in_flight
@@ -456,8 +461,7 @@ impl<E> Queue<E> {
             return None;
         }
         let (pod, entry) = self.pools.take(pod)?;
-        let since = entry.timestamp.timestamp();
-        let moved = self.enter(pod, entry, Pool::Active, (label, since), hints);
+        let moved = self.enter(pod, entry, Pool::Active, (label, now), hints);
         (moved.pool == Pool::Active).then_some(moved)
     }
 

@@ -1,6 +1,5 @@
 //! How long pods wait.
 
-use evictd_pod::compatibility::Compatibility;
 use jiff::SignedDuration;
 
 /// How long pods wait.
@@ -17,8 +16,6 @@ pub struct Settings {
     pub as_kube_scheduler: bool,
     /// Whether there are custom plugins. Any event wakes the pods that they rejected.
     pub other_plugins: bool,
-    /// The release of Kubernetes, for the queue and the cluster.
-    pub compatibility: Compatibility,
 }
 
 impl Default for Settings {
@@ -30,7 +27,6 @@ impl Default for Settings {
             max_unschedulable: SignedDuration::from_mins(5),
             as_kube_scheduler: false,
             other_plugins: false,
-            compatibility: Compatibility::default(),
         }
     }
 }

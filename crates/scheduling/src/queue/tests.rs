@@ -151,11 +151,11 @@ fn s5_033_a_pending_plugin_skips_the_backoff() {
 #[test]
 fn s5_034_activation_ignores_the_backoff() {
     let mut queue = popped();
-    assert_eq!(queue.activate("a", &Hints::default()), None);
+    assert_eq!(queue.activate("a", at(0), &Hints::default()), None);
     let moved = fails(&mut queue, &[1], at(0), &Hints::default()).unwrap();
     assert_eq!(moved.pool, Pool::Backoff);
     assert_eq!(
-        queue.activate("a", &Hints::default()).unwrap().pool,
+        queue.activate("a", at(0), &Hints::default()).unwrap().pool,
         Pool::Active
     );
 }

@@ -65,19 +65,19 @@ impl ClusterState {
         self.count(moved);
     }
 
-    pub(super) fn on_group(&mut self, delta: &Delta<wire::PodGroup>) {
-        let moved = self.queue.on_group(delta);
+    pub(super) fn on_group(&mut self, now: Timestamp, delta: &Delta<wire::PodGroup>) {
+        let moved = self.queue.on_group(now, delta);
         self.count(moved);
     }
 
     /// Tries the waiting pods of a group again.
-    pub(super) fn retry_group(&mut self, group: &str) {
-        let moved = self.queue.retry_group(group);
+    pub(super) fn retry_group(&mut self, now: Timestamp, group: &str) {
+        let moved = self.queue.retry_group(now, group);
         self.count(moved);
     }
 
-    pub(super) fn activate<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>) {
-        let moved = self.queue.activate(keys);
+    pub(super) fn activate<'k>(&mut self, now: Timestamp, keys: impl IntoIterator<Item = &'k str>) {
+        let moved = self.queue.activate(now, keys);
         self.count(moved);
     }
 
@@ -105,7 +105,7 @@ impl ClusterState {
     pub(super) fn withdraw_nomination(&mut self, now: Timestamp, key: &str) {
         self.queue.leave_nomination(now, key);
         self.nominate(key);
-        self.activate([key]);
+        self.activate(now, [key]);
     }
 
     /// Ends a failed attempt.

@@ -285,7 +285,7 @@ impl Scheduler {
         self.state.queue.count_cost(&namespace, cost, false);
         let waits_again = self.extenders.keep_new_pods(name, calls.has_new_pods);
         if !waits_again && calls.has_new_pods {
-            self.state.retry_group(name);
+            self.state.retry_group(now, name);
         }
     }
 
@@ -393,7 +393,7 @@ impl Scheduler {
             Ok(Outcome::Unschedulable(left_out(outcome)))
         });
         // They are tried again at once, and may preempt then, unless they wait for an answer of the API server (S7-029).
-        self.state.activate(left.iter().map(|key| &**key));
+        self.state.activate(now, left.iter().map(|key| &**key));
     }
 
     /// No pod of a gang is placed. All of them wait for the events that may help one of those that do not fit.
@@ -439,7 +439,7 @@ impl Scheduler {
             .filter_map(|node| self.state.cluster().find_node(node))
             .collect();
         let spec = &gang.object.spec;
-        // The pods agree with the group, or with each other if it does not say (S7-036).
+        // The pods agree with the group, or with each other if the group has no policy (S7-036).
         let never = members
             .iter()
             .any(|member| member.wire.spec.preemption_policy == "Never");

@@ -33,7 +33,7 @@ pub struct Suggestions {
     pub nodes: Vec<NodeSuggestions>,
     /// The objects that keep it from every node, one line each; empty if the pod fits.
     pub blockers: Vec<String>,
-    /// What is in the way on the nearest nodes, with amounts and names.
+    /// The obstacles on the nearest nodes, with amounts and names.
     pub obstacles: Vec<(String, String)>,
 }
 

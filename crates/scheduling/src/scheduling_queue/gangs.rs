@@ -27,7 +27,7 @@ pub(crate) struct Gang {
 
 impl SchedulingQueue {
     /// A group was added, changed or deleted: its pods are tried again.
-    pub(crate) fn on_group(&mut self, delta: &Delta<wire::PodGroup>) -> Vec<Moved> {
+    pub(crate) fn on_group(&mut self, now: Timestamp, delta: &Delta<wire::PodGroup>) -> Vec<Moved> {
         let Some(group) = delta.new.as_ref().or(delta.old.as_ref()) else {
             return Vec::new();
         };
@@ -35,11 +35,11 @@ impl SchedulingQueue {
             .hints
             .groups
             .set(&group.metadata, delta.new.as_ref().map(Arc::clone));
-        self.retry_group(&name)
+        self.retry_group(now, &name)
     }
 
     /// Tries the unschedulable and gated pods of a group again.
-    pub(crate) fn retry_group(&mut self, group: &str) -> Vec<Moved> {
+    pub(crate) fn retry_group(&mut self, now: Timestamp, group: &str) -> Vec<Moved> {
         let waits = |pod: &Arc<str>| {
             let pool = self.lifecycles.queue().pool(pod);
             matches!(pool, Some(Pool::Gated | Pool::Unschedulable))
@@ -51,7 +51,7 @@ impl SchedulingQueue {
             .filter(|pod| waits(pod))
             .cloned()
             .collect();
-        self.activate(pods.iter().map(|pod| &**pod))
+        self.activate(now, pods.iter().map(|pod| &**pod))
     }
 
     /// The group of a popped pod, with all its waiting pods, which are popped from any pool. `None` if it is in no group.

@@ -109,20 +109,20 @@ impl SchedulingQueue {
             terminates,
         };
         let commands = self.advance(now, event);
-        self.ungated(commands)
+        self.ungated(now, commands)
     }
 
     /// A watch shows that a pod terminates or was deleted. To be called before the change is applied, which may then wake the
     /// pods that waited for this victim.
     pub fn victim_terminates(&mut self, now: Timestamp, victim: &str) -> Vec<Moved> {
         let commands = self.advance(now, Event::VictimTerminating { victim });
-        self.ungated(commands)
+        self.ungated(now, commands)
     }
 
     /// Every deletion of the pod's victims is answered. After a failure the pod is tried again.
     pub fn end_preemption(&mut self, now: Timestamp, pod: &str, has_failed: bool) -> Vec<Moved> {
         let commands = self.advance(now, Event::PreemptionEnded { pod, has_failed });
-        self.ungated(commands)
+        self.ungated(now, commands)
     }
 
     /// The deletion of the victims of a pod, while it is under way or gates the pod.
@@ -130,7 +130,7 @@ impl SchedulingQueue {
         self.lifecycles.preemption(pod)
     }
 
-    fn ungated(&mut self, commands: Vec<Command>) -> Vec<Moved> {
+    fn ungated(&mut self, now: Timestamp, commands: Vec<Command>) -> Vec<Moved> {
         let mut moved = Vec::new();
         for command in commands {
             let Command::Ungate { pod, activates } = command else {
@@ -138,10 +138,10 @@ impl SchedulingQueue {
             };
             // The other pods of its gang may have waited for the same victims.
             if let Some(group) = self.pod(&pod).and_then(|pod| group_of(pod)) {
-                moved.extend(self.retry_group(&group));
+                moved.extend(self.retry_group(now, &group));
             }
             if activates {
-                moved.extend(self.activate([&*pod]));
+                moved.extend(self.activate(now, [&*pod]));
             }
         }
         moved

@@ -14,7 +14,6 @@ use crate::framework::waits_for_claims;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{Moved, Pool, Popped, QueueError, Settings};
 use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
-use evictd_pod::compatibility::Compatibility;
 use evictd_pod::wire::null_is_default;
 use jiff::{SignedDuration, Timestamp};
 use object::Name;
@@ -40,9 +39,6 @@ pub struct Timeline {
     pub objects: Vec<Object>,
     /// The steps in the order of time.
     pub steps: Vec<Step>,
-    /// The release of Kubernetes to behave as.
-    #[serde(skip)]
-    pub compatibility: Compatibility,
 }
 
 /// One step.
@@ -199,7 +195,7 @@ pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<InvalidField>> {
         }
     };
     let mut run = Run {
-        queue: queue(&configuration, timeline.compatibility),
+        queue: queue(&configuration),
         begin: timeline.now,
         objects: BTreeMap::new(),
         names: HashMap::new(),
@@ -231,12 +227,11 @@ pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<InvalidField>> {
 }
 
 /// The queue that a configuration asks for.
-fn queue(configuration: &Configuration, compatibility: Compatibility) -> SchedulingQueue {
+fn queue(configuration: &Configuration) -> SchedulingQueue {
     let settings = Settings {
         as_kube_scheduler: true,
         initial_backoff: configuration.pod_initial_backoff,
         max_backoff: configuration.pod_max_backoff,
-        compatibility,
         ..Settings::default()
     };
     let names = configuration
@@ -318,7 +313,7 @@ impl Run {
             }
             Action::Activate => {
                 let keys: Vec<_> = step.pods.iter().map(|pod| self.key(pod)).collect();
-                Ok(self.queue.activate(keys.iter().map(|key| &**key)))
+                Ok(self.queue.activate(now, keys.iter().map(|key| &**key)))
             }
             Action::FlushBackoff => Ok(self.queue.flush_backoff(now)),
             Action::FlushUnschedulable => Ok(self.queue.flush_unschedulable(now)),

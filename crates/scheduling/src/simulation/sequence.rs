@@ -144,10 +144,10 @@ pub fn run_sequence(
         as_kube_scheduler: true,
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
-        compatibility: sequence.compatibility,
         ..Settings::default()
     };
     let scheduler = Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
+        cluster.set_compatibility(sequence.compatibility);
         config
             .profiles
             .iter()
@@ -489,24 +489,21 @@ impl Run {
 
     /// As the controller of claims: a pod that ends no longer uses its claims, and claims without pods lose their devices.
     fn give_back_devices(&mut self, victim: &str) {
-        let Some(uid) = self
-            .pods
-            .get(victim)
-            .map(|pod| Arc::clone(&pod.metadata.uid))
-        else {
+        let Some(pod) = self.pods.get(victim).map(Arc::clone) else {
             return;
         };
+        let metadata = &pod.metadata;
         let claims = self.claims.all.values();
         let used = claims.filter(|claim| {
             let mut reserved = claim.status.reserved_for.iter();
-            reserved.any(|consumer| *consumer.uid == *uid)
+            reserved.any(|consumer| consumer.is_pod(&metadata.name, &metadata.uid))
         });
         let used: Vec<Arc<wire::ResourceClaim>> = used.map(Arc::clone).collect();
         for old in used {
             let mut new = (*old).clone();
             new.status
                 .reserved_for
-                .retain(|consumer| *consumer.uid != *uid);
+                .retain(|consumer| !consumer.is_pod(&metadata.name, &metadata.uid));
             if new.status.reserved_for.is_empty() {
                 new.status = wire::ResourceClaimState::default();
             }

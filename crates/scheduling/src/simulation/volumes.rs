@@ -18,7 +18,7 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// Keeps the claim or volume of an event.
+    /// Keeps the claim or volume of an event, or drops a deleted one.
     pub(super) fn observe(&mut self, event: &Event) {
         let Event::Change(change) = event else {
             return;
@@ -28,9 +28,15 @@ impl Volumes {
                 self.claims
                     .insert(new.metadata.full_name(), Arc::clone(new));
             }
+            Change::PersistentVolumeClaim(Delta { old: Some(old), .. }) => {
+                self.claims.remove(&old.metadata.full_name());
+            }
             Change::PersistentVolume(Delta { new: Some(new), .. }) => {
                 self.volumes
                     .insert(new.metadata.name.clone(), Arc::clone(new));
+            }
+            Change::PersistentVolume(Delta { old: Some(old), .. }) => {
+                self.volumes.remove(&old.metadata.name);
             }
             _ => {}
         }

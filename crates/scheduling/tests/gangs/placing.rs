@@ -371,3 +371,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn s5_099_the_time_that_a_pod_waits_for_its_group_does_not_count() {
+    let mut scene = Scene::new();
+    scene.node("one", "3", "a");
+    scene.pods("train", 2, "1");
+    let gated = scene.now;
+    scene.group(group("train", 2));
+    let arrived = scene.now;
+    assert!(arrived > gated);
+    scene.attempts();
+    let bindings = scene.scheduler.bindings();
+    let times: Vec<_> = bindings.map(|binding| binding.arrived).collect();
+    assert_eq!(times, [Some(arrived); 2]);
+}

@@ -284,7 +284,7 @@ fn s5_112_a_failed_deletion_activates_the_pod() {
     let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
     let now = Timestamp::UNIX_EPOCH;
     assert!(queue.begin_preemption(now, "p", "one"));
-    assert!(queue.activate(["p"]).is_empty());
+    assert!(queue.activate(now, ["p"]).is_empty());
     assert_eq!(queue.end_preemption(now, "p", true)[0].pool, Pool::Active);
 }
 
@@ -307,11 +307,11 @@ fn s5_112_a_pod_stays_gated_after_its_preemption_until_the_last_victim_terminate
     queue.begin_preemption(now, "p", "one");
     queue.last_victim(now, "p", "victim", false);
     queue.end_preemption(now, "p", false);
-    assert!(queue.activate(["p"]).is_empty());
+    assert!(queue.activate(now, ["p"]).is_empty());
     queue.victim_terminates(now, "another");
-    assert!(queue.activate(["p"]).is_empty());
+    assert!(queue.activate(now, ["p"]).is_empty());
     queue.victim_terminates(now, "victim");
-    assert_eq!(queue.activate(["p"])[0].pool, Pool::Active);
+    assert_eq!(queue.activate(now, ["p"])[0].pool, Pool::Active);
     assert!(queue.preemption("p").is_none());
 }
 

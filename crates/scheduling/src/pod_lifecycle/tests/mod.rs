@@ -162,7 +162,7 @@ fn a_pod_passes_through_its_phases_until_it_is_bound() {
     assert_eq!(single.phase(), Some(Phase::InFlight));
     single.failed();
     assert_eq!(single.phase(), Some(Phase::Unschedulable));
-    single.lifecycles.activate("a", &Hints);
+    single.lifecycles.activate("a", at(1), &Hints);
     single.assume();
     assert_eq!(single.phase(), Some(Phase::Assumed));
     let event = Event::Delayed {
@@ -276,7 +276,7 @@ fn a_backoff_is_kept_through_a_binding_that_fails() {
     let mut single = Single::new();
     single.lifecycles.pop().unwrap();
     single.failed();
-    single.lifecycles.activate("a", &Hints);
+    single.lifecycles.activate("a", at(1), &Hints);
     single.assume();
     single.bind();
     assert_eq!(single.lifecycles.arrived("a"), Some(at(1)));

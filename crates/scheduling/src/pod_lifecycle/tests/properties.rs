@@ -117,7 +117,7 @@ impl World {
                 | Command::DeleteVictims => {}
                 Command::Ungate { pod, activates } => {
                     if *activates {
-                        self.lifecycles.activate(pod, &Hints);
+                        self.lifecycles.activate(pod, at(self.now), &Hints);
                     }
                 }
             }

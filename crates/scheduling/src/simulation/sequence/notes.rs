@@ -1,4 +1,4 @@
-//! What an answer says beside the attempts: pods that were not tried or preempted, the objects in the way, further pods that fit.
+//! The parts of an answer besides the attempts: pods that were not tried or preempted, obstacles, further pods that fit.
 
 use super::Run;
 use crate::not_tried::NotTried;
