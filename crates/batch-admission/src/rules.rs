@@ -370,7 +370,7 @@ fn cron_jobs() -> Policy {
             (
                 "schedule is not a valid cron expression",
                 format!(
-                    "object.spec.schedule.contains('TZ') || object.spec.schedule.matches('^([ ]*{field}([ ]+{field}){{4}}[ ]*|{descriptor})$')"
+                    "object.spec.schedule.contains('TZ') || object.spec.schedule.matches('^(\\\\s*{field}(\\\\s+{field}){{4}}\\\\s*|{descriptor})$')"
                 ),
             ),
             (

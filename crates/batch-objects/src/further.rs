@@ -76,7 +76,7 @@ pub struct Numatopology {
     /// The name is the node's.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What is reported.
+    /// The reported processors.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: NumatopologySpec,
 }

@@ -70,7 +70,7 @@ pub struct HyperNodeSpec {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("required" = ["type"]))]
 pub struct Member {
-    /// Which members it is.
+    /// Selects the members.
     #[serde(deserialize_with = "null_is_default")]
     #[schemars(extend("x-kubernetes-validations" = [
         {"rule": "has(self.exactMatch) || has(self.regexMatch) || has(self.labelMatch)",
@@ -158,7 +158,7 @@ pub struct HyperNodeStatus {
     )]
     #[schemars(schema_with = "any_objects")]
     pub conditions: Vec<Value>,
-    /// How many members its selectors name (S6-242).
+    /// The number of selected members (S6-242).
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub node_count: i64,

@@ -11,11 +11,13 @@ fn s6_246_cron_jobs_and_flows_keep_their_form_without_the_webhook() {
     let schedule = |text: &str| json!({"schedule": text});
     let zone = |zone: &str| json!({"schedule": "0 3 * * *", "timeZone": zone});
     let not_valid = "schedule is not a valid cron expression";
-    let cases: [(&str, Value, &[&str]); 14] = [
+    let cases: [(&str, Value, &[&str]); 16] = [
         ("a", schedule("*/5 0-6,8 ? jan,FEB mon-fri"), &[]),
         (&longest, schedule("@every 90m"), &[]),
         ("a", schedule("@daily"), &[]),
         ("a", schedule(" 0  3 * * * "), &[]),
+        ("a", schedule("0\t3 * *\t*"), &[]),
+        ("a", schedule("0 3 * * *\n"), &[]),
         ("a", zone("America/Argentina/Buenos_Aires"), &[]),
         ("a", zone("Etc/GMT+5"), &[]),
         ("a", schedule("0 3 * *"), &[not_valid]),

@@ -2,10 +2,10 @@
 //! and -N the namespace.
 
 use super::connection::Connection;
-use super::job;
 use super::job::list::{Filter, list};
 use super::job::run::Simple;
 use super::job::view::view;
+use super::named::Named;
 use super::queue;
 use super::queue::Columns;
 use anyhow::anyhow;
@@ -39,7 +39,7 @@ pub enum Alias {
 )]
 pub struct OneJob {
     #[command(flatten)]
-    named: job::Named,
+    named: Named,
 }
 
 /// The options of `vsub`.

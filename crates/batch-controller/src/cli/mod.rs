@@ -14,6 +14,7 @@ mod job;
 mod kind;
 mod manifest_file;
 mod manifests;
+mod named;
 mod queue;
 mod reconcile;
 mod simulate;

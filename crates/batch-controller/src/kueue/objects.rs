@@ -9,6 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ClusterQueue {
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) metadata: Metadata,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) spec: ClusterQueueSpec,
@@ -18,12 +19,15 @@ pub(super) struct ClusterQueue {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ClusterQueueSpec {
     /// Until v1beta1.
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) cohort: String,
     /// Since v1beta2.
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) cohort_name: String,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) resource_groups: Vec<ResourceGroup>,
     pub(super) namespace_selector: Option<Value>,
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) queueing_strategy: String,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) preemption: Preemption,
@@ -39,7 +43,9 @@ pub(super) struct ClusterQueueSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Preemption {
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) reclaim_within_cohort: String,
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) within_cluster_queue: String,
     pub(super) borrow_within_cohort: Option<Value>,
 }
@@ -60,6 +66,7 @@ pub(super) struct ResourceGroup {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FlavorQuotas {
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) name: String,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) resources: Vec<ResourceQuota>,
@@ -68,8 +75,9 @@ pub(super) struct FlavorQuotas {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ResourceQuota {
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) name: String,
-    pub(super) nominal_quota: Quantity,
+    pub(super) nominal_quota: Option<Quantity>,
     pub(super) borrowing_limit: Option<Quantity>,
     pub(super) lending_limit: Option<Quantity>,
 }
@@ -78,6 +86,7 @@ pub(super) struct ResourceQuota {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Cohort {
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) metadata: Metadata,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) spec: CohortSpec,
@@ -87,7 +96,9 @@ pub(super) struct Cohort {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct CohortSpec {
     /// In v1alpha1.
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) parent: String,
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) parent_name: String,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) resource_groups: Vec<ResourceGroup>,
@@ -98,6 +109,7 @@ pub(super) struct CohortSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LocalQueue {
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) metadata: Metadata,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) spec: LocalQueueSpec,
@@ -106,13 +118,16 @@ pub(super) struct LocalQueue {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct LocalQueueSpec {
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) cluster_queue: String,
+    pub(super) stop_policy: Option<String>,
 }
 
 /// A `ResourceFlavor`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResourceFlavor {
+    #[serde(deserialize_with = "null_is_default")]
     pub(super) metadata: Metadata,
     #[serde(deserialize_with = "null_is_default")]
     pub(super) spec: FlavorSpec,

@@ -236,6 +236,24 @@ fn a_live_cluster_is_only_read_and_answers_as_its_dump_does() {
 }
 
 #[test]
+fn hyper_nodes_are_read_for_jobs_whose_groups_do_not_exist_yet() {
+    let asks = |more: Value| {
+        let cluster = cluster();
+        cluster.job("default", "new", json!({ "spec": more }));
+        page(&cluster.run("why new"));
+        let mut log = cluster.api.log().into_iter();
+        log.any(|entry| entry.what == "hypernodes" && entry.verb == "list")
+    };
+    assert!(!asks(json!({})));
+    assert!(asks(
+        json!({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}})
+    ));
+    assert!(asks(json!({"tasks": [{"replicas": 2,
+        "partitionPolicy": {"totalPartitions": 2, "partitionSize": 1,
+            "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}}]})));
+}
+
+#[test]
 fn past_evictions_are_shown_and_volumes_are_read_only_for_pods_that_need_them() {
     let cluster = cluster();
     let event = json!({

@@ -201,7 +201,7 @@ impl Sync<'_, '_> {
             let created = created.map(evictd_pod::wire::Time::timestamp);
             (created.is_none(), created, job.metadata.name.clone())
         });
-        // Its sync runs again with each answer, and once more when jobs have gone.
+        // The sync resumes after each answer, and runs again after each deletion.
         for job in jobs.into_iter().take(surplus.min(MOST_DELETIONS)) {
             self.delete(job)?;
         }

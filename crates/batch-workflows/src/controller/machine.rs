@@ -54,8 +54,8 @@ pub struct WorkflowMachine {
     objects: BTreeMap<WorkflowKey, Object>,
     /// To be synced.
     waiting: BTreeSet<WorkflowKey>,
-    /// The sync of each object that waits for an answer; `None` if its object has gone meanwhile. A successor of the same
-    /// name waits for that answer, which would be taken for its own.
+    /// The sync of each object that waits for an answer.
+    /// `None` if the object was deleted meanwhile. A new object of the same name waits until the old answer has arrived.
     active: BTreeMap<WorkflowKey, Option<Round>>,
     retries: Retries<WorkflowKey>,
     due: BTreeMap<WorkflowKey, Timestamp>,
@@ -209,7 +209,7 @@ impl WorkflowMachine {
         self.retries.succeeded(key);
     }
 
-    /// Ends the sync of an object that has gone, but for the answer that is on its way.
+    /// Ends the sync of a deleted object. The pending answer is still awaited.
     fn abandon(&mut self, key: &WorkflowKey) {
         if let Some(round) = self.active.get_mut(key) {
             *round = None;

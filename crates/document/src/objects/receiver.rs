@@ -19,7 +19,7 @@ pub trait Receiver {
         None
     }
 
-    /// Whether pods of groups that only other schedulers read are placed one by one, which is said then.
+    /// Whether pods of other schedulers' groups are placed one by one. If so, an assumption says it.
     fn places_pods_alone(&self) -> bool {
         false
     }

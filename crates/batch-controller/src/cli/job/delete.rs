@@ -1,7 +1,7 @@
 //! `evictd-batch job delete`: deletes a job.
 
-use super::Named;
-use crate::cli::kind::{JOBS, required};
+use crate::cli::kind::JOBS;
+use crate::cli::named::Named;
 use clap::Args;
 use evictd_command::{Failure, write_to_stdout};
 
@@ -30,7 +30,7 @@ impl Named {
         verb: &str,
         missing_name: &'static str,
     ) -> Result<(), Failure> {
-        let name = required(&self.name, missing_name)?;
+        let name = self.required(missing_name)?;
         let cluster = self.connection.open()?;
         cluster.delete(&JOBS, &self.namespace, name)?;
         write_to_stdout(&format!("{verb} job {name} successfully"))

@@ -9,7 +9,6 @@ pub(super) mod view;
 mod events;
 mod page;
 
-use super::connection::Connection;
 use clap::{Args, Subcommand};
 use evictd_command::Failure;
 
@@ -41,23 +40,4 @@ impl Arguments {
             Command::Delete(arguments) => arguments.run(),
         }
     }
-}
-
-/// The options that name one job.
-#[derive(Debug, Args)]
-pub(super) struct Named {
-    /// The namespace of the job.
-    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
-    pub(super) namespace: String,
-    /// The name of the job.
-    #[arg(
-        short = 'N',
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub(super) name: String,
-    #[command(flatten)]
-    pub(super) connection: Connection,
 }

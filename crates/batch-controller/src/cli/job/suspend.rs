@@ -1,8 +1,8 @@
 //! `evictd-batch job suspend` and `resume`.
 
-use super::Named;
 use crate::cli::create_command::create_command;
-use crate::cli::kind::{JOBS, required};
+use crate::cli::kind::JOBS;
+use crate::cli::named::Named;
 use clap::Args;
 use evictd_command::{Failure, write_to_stdout};
 
@@ -62,7 +62,7 @@ impl Named {
 
     /// `missing_name` is the error without a name.
     fn create_command(&self, action: &str, missing_name: &'static str) -> Result<(), Failure> {
-        let name = required(&self.name, missing_name)?;
+        let name = self.required(missing_name)?;
         let cluster = self.connection.open()?;
         let sentence = create_command(&cluster, &JOBS, &self.namespace, name, action)?;
         write_to_stdout(&sentence)

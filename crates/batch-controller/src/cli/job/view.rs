@@ -1,7 +1,8 @@
 //! `evictd-batch job view`: one job with its status and events.
 
-use super::{Named, events, page};
-use crate::cli::kind::{EVENTS, JOBS, required};
+use super::{events, page};
+use crate::cli::kind::{EVENTS, JOBS};
+use crate::cli::named::Named;
 use clap::Args;
 use evictd_command::{Failure, Output, warn};
 use jiff::Timestamp;
@@ -24,8 +25,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        required(
-            &self.named.name,
+        self.named.required(
             "job name (specified by --name or -N) is mandatory to view a particular job",
         )?;
         view(&self.named, self.output)

@@ -1,4 +1,4 @@
-//! Reads a live cluster. Volumes, devices and namespaces are listed only if pending pods need them.
+//! Reads a live cluster. Volumes, devices, namespaces and HyperNodes are listed only if pending pods need them.
 
 use super::objects::{ClusterObjects, Object};
 use crate::cli::cluster::Cluster;
@@ -9,7 +9,7 @@ use crate::cli::kind::{
     STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS, VOLUME_ATTACHMENTS, VOLUMES,
     WORKLOADS,
 };
-use evictd_batch_objects::Job;
+use evictd_batch_objects::{Job, PodGroup};
 use evictd_command::Failure;
 use evictd_pod::wire::Pod;
 use serde::de::DeserializeOwned;
@@ -82,15 +82,12 @@ pub(super) fn read(
         .pods
         .iter()
         .any(|pod| pod.spec.scheduling_group.is_some() && pod.spec.scheduler_name == scheduler);
-    let mut groups = read.objects.pod_groups.iter();
-    let has_topologies = groups.any(|group| {
-        group.spec.network_topology.is_some() || !group.spec.sub_group_policy.is_empty()
-    });
+    let needs_hyper_nodes = have_topologies(&read.objects.pod_groups, &read.jobs);
     let mut optional = OptionalKinds {
         cluster: &cluster,
         read,
     };
-    if has_topologies {
+    if needs_hyper_nodes {
         optional.list(&HYPER_NODES, Object::HyperNode);
     }
     if has_groups {
@@ -115,6 +112,20 @@ pub(super) fn read(
         optional.list(&DEVICE_CLASSES, Object::DeviceClass);
     }
     Ok(optional.read)
+}
+
+/// Whether a group, or a job whose group does not exist yet, has a topology.
+fn have_topologies(groups: &[PodGroup], jobs: &[Job]) -> bool {
+    let mut groups = groups.iter();
+    let has_partitions = |job: &Job| {
+        let mut tasks = job.spec.tasks.iter();
+        tasks.any(|task| task.partition_policy.is_some())
+    };
+    groups.any(|group| {
+        group.spec.network_topology.is_some() || !group.spec.sub_group_policy.is_empty()
+    }) || jobs
+        .iter()
+        .any(|job| job.spec.network_topology.is_some() || has_partitions(job))
 }
 
 /// Kinds that only some pods need.

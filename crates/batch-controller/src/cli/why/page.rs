@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 /// The number of jobs that are shown.
 const MAX_JOBS: usize = 5;
 
-/// What is said if no configuration was given.
+/// The note if no configuration was given.
 pub(super) const BUILT_IN: &str =
     "The built-in configuration was used; --conf FILE sets that of the scheduler.";
 

@@ -4,16 +4,18 @@
 mod table;
 
 use super::connection::Connection;
-use super::kind::{CRON_JOBS, JOB_FLOWS, JOB_TEMPLATES, Kind, required};
+use super::kind::{CRON_JOBS, JOB_FLOWS, JOB_TEMPLATES, Kind};
 use super::manifest_file::read;
+use super::named::Named;
 use clap::{Args, Subcommand};
 use evictd_batch_workflows::{CronJob, JobFlow, JobTemplate};
 use evictd_command::{Failure, Output, write_to_stdout};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::PathBuf;
 use table::Row;
 
+const NO_NAME: &str = "name (specified by --name or -N) is mandatory";
 const CRON_JOB: &str = "Examples:
   evictd-batch cronjob create -f nightly.yaml
   evictd-batch cronjob list -n research
@@ -99,25 +101,6 @@ struct List {
     output: Output,
 }
 
-/// The options that name one object.
-#[derive(Debug, Args)]
-struct Named {
-    /// The namespace.
-    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
-    namespace: String,
-    /// The name.
-    #[arg(
-        short = 'N',
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    name: String,
-    #[command(flatten)]
-    connection: Connection,
-}
-
 #[derive(Debug, Args)]
 struct Shown {
     #[command(flatten)]
@@ -130,8 +113,8 @@ impl CronJobs {
     pub(super) fn run(self) -> Result<(), Failure> {
         match self.command {
             CronJobCommand::Common(command) => command.run::<CronJob>(&CRON_JOBS),
-            CronJobCommand::Suspend(named) => named.suspend(true),
-            CronJobCommand::Resume(named) => named.suspend(false),
+            CronJobCommand::Suspend(named) => suspend(&named, true),
+            CronJobCommand::Resume(named) => suspend(&named, false),
         }
     }
 }
@@ -167,12 +150,14 @@ impl Command {
                 table::print(&objects, list.all_namespaces, list.output)
             }
             Self::Get(Shown { named, output }) => {
-                let object: T = serde_json::from_value(named.get(kind)?)?;
+                let object: T = serde_json::from_value(named.get(kind, NO_NAME)?)?;
                 table::print(&[object], false, output)
             }
-            Self::Describe(Shown { named, output }) => output.print_fields(&named.get(kind)?),
+            Self::Describe(Shown { named, output }) => {
+                output.print_fields(&named.get(kind, NO_NAME)?)
+            }
             Self::Delete(named) => {
-                let name = named.required()?;
+                let name = named.required(NO_NAME)?;
                 named
                     .connection
                     .open()?
@@ -183,22 +168,11 @@ impl Command {
     }
 }
 
-impl Named {
-    fn required(&self) -> Result<&str, Failure> {
-        required(&self.name, "name (specified by --name or -N) is mandatory")
-    }
-
-    fn get(&self, kind: &Kind) -> Result<Value, Failure> {
-        let name = self.required()?;
-        self.connection.open()?.get(kind, &self.namespace, name)
-    }
-
-    fn suspend(&self, suspend: bool) -> Result<(), Failure> {
-        let name = self.required()?;
-        let patch = json!({"spec": {"suspend": suspend}});
-        let cluster = self.connection.open()?;
-        cluster.merge(&CRON_JOBS, &self.namespace, name, &patch)?;
-        let verb = if suspend { "suspend" } else { "resume" };
-        write_to_stdout(&format!("{verb} cron job {name} successfully"))
-    }
+fn suspend(named: &Named, suspend: bool) -> Result<(), Failure> {
+    let name = named.required(NO_NAME)?;
+    let patch = json!({"spec": {"suspend": suspend}});
+    let cluster = named.connection.open()?;
+    cluster.merge(&CRON_JOBS, &named.namespace, name, &patch)?;
+    let verb = if suspend { "suspend" } else { "resume" };
+    write_to_stdout(&format!("{verb} cron job {name} successfully"))
 }
