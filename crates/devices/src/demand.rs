@@ -104,14 +104,15 @@ impl Demand {
     }
 
     /// What is short on a node where [`Self::allocate`] finds too few devices, and which claims hold it. `None` if that
-    /// cannot be found out.
-    pub fn shortage(&self, known: &Inventory, node: &dyn Node) -> Option<String> {
+    /// cannot be found out at a cost of about `left` units. Returns the cost, too.
+    pub fn shortage(&self, known: &Inventory, node: &dyn Node, left: u64) -> (Option<String>, u64) {
         let limits = Limits {
-            evaluated: MOST_EVALUATED + 1,
+            evaluated: left.min(MOST_EVALUATED + 1),
             evaluated_cost: &AtomicU64::new(0),
             spent: Cell::new(0),
         };
-        shortage(&self.claims, known, node, &limits)
+        let found = shortage(&self.claims, known, node, &limits);
+        (found, limits.spent.get())
     }
 
     /// Whether all claims can be allocated on a node, and the cost of the search. It need not search where nothing has changed

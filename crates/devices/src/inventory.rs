@@ -348,11 +348,13 @@ impl Inventory {
         self.pools.get(&(driver.to_owned(), name.to_owned()))
     }
 
-    /// The pools whose devices are not allocated on any node, with the reason, sorted.
+    /// The pools whose devices are not allocated on any node, with the reason and what ends that, sorted.
     pub fn unusable_pools(&self) -> Vec<String> {
         let pools = self.pools.iter().filter_map(|((driver, name), entry)| {
-            let problem = entry.problem()?;
-            Some(format!("pool {name} of driver {driver} {problem}"))
+            let (problem, mends) = entry.problem()?;
+            Some(format!(
+                "pool {name} of driver {driver} {problem}; its devices are not allocated until its driver {mends}"
+            ))
         });
         let mut pools: Vec<String> = pools.collect();
         pools.sort_unstable();

@@ -34,6 +34,11 @@ pub(crate) struct Limits<'d> {
 }
 
 impl Limits<'_> {
+    /// Whether the search has cost as much as the selectors may.
+    pub(crate) const fn is_spent(&self) -> bool {
+        self.spent.get() >= self.evaluated
+    }
+
     pub(crate) fn charge(&self, units: u64) {
         self.spent.set(self.spent.get().saturating_add(units));
     }

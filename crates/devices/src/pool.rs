@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A pool by driver and name.
 pub(crate) type PoolKey = (String, String);
 
+/// What a driver must do about an invalid pool.
+const CORRECTS: &str = "corrects it";
+
 /// The slices of a pool and the use of its devices.
 #[derive(Debug, Default)]
 pub(crate) struct PoolEntry {
@@ -63,8 +66,8 @@ impl PoolEntry {
     }
 
     /// Why none of its devices is allocated, whatever the node: slices are missing or superfluous, or names repeat. `None` if it is
-    /// complete, or has no slices.
-    pub(crate) fn problem(&self) -> Option<String> {
+    /// complete, or has no slices. Also what its driver must do.
+    pub(crate) fn problem(&self) -> Option<(String, &'static str)> {
         let newest = self.slices().map(|slice| slice.spec.pool.generation);
         let newest = newest.max()?;
         let is_newest = |slice: &&Slice| slice.spec.pool.generation == newest;
@@ -76,19 +79,26 @@ impl PoolEntry {
                 0 => String::new(),
                 count => format!(" ({count} of older generations do not count)"),
             };
-            return Some(format!(
-                "is incomplete: generation {newest} has {there} of {wanted} slices{older}"
-            ));
+            let problem =
+                format!("is incomplete: generation {newest} has {there} of {wanted} slices{older}");
+            let is_missing = i64::try_from(there).is_ok_and(|there| there < wanted);
+            let mends = if is_missing {
+                "has published all of them"
+            } else {
+                CORRECTS
+            };
+            return Some((problem, mends));
         }
         let mut names = HashSet::new();
         let mut devices = current().flat_map(|slice| &slice.spec.devices);
         if let Some(device) = devices.find(|device| !names.insert(&device.name)) {
             let name = &device.name;
-            return Some(format!("is invalid: two of its devices are named {name}"));
+            let problem = format!("is invalid: two of its devices are named {name}");
+            return Some((problem, CORRECTS));
         }
         let counters = self.counters(newest)?;
         let problem = "is invalid: two of its counter sets have the same name, or a device consumes a counter that none has";
-        counters.is_invalid.then(|| problem.to_owned())
+        counters.is_invalid.then(|| (problem.to_owned(), CORRECTS))
     }
 
     /// The counters of a generation; `None` if its devices consume none and no slice defines one.

@@ -144,8 +144,8 @@ impl<'c> Checks<'c> {
     }
 
     /// From now on a pod that is removed gives back the devices that only removed pods use, as the controller of claims does
-    /// after its end.
-    pub fn free_devices(&mut self) {
+    /// after its end. Returns whether that can change the result of a filter.
+    pub fn free_devices(&mut self) -> bool {
         for filter in &mut self.filters {
             filter.free_devices(self.cluster);
         }
@@ -155,8 +155,10 @@ impl<'c> Checks<'c> {
             some.map(|(index, _)| index).collect()
         };
         let changing = those(|filter| filter.changes());
-        self.comparisons += changing.len().saturating_sub(self.changing.len());
+        let more = changing.len().saturating_sub(self.changing.len());
+        self.comparisons += more;
         self.changing = changing;
+        more > 0
     }
 
     /// Starts a trial on a node.

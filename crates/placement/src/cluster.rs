@@ -37,7 +37,7 @@ use evictd_devices::Inventory;
 use evictd_pod::compatibility::Compatibility;
 use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::{selector::SelectorError, wire};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The cluster that [`crate::Checks`] filters. Objects may be added, changed and removed in any order. The state
@@ -72,6 +72,8 @@ pub struct Cluster {
     compatibility: Compatibility,
     /// Where each pod is kept, by UID, or by `namespace/name` without a UID.
     locations: HashMap<Arc<str>, PodLocation>,
+    /// The UIDs of the existing pods that claims may be reserved for, also of pods that are kept nowhere.
+    device_users: HashSet<Arc<str>>,
 }
 
 /// Where a pod is kept.
@@ -148,6 +150,7 @@ impl Default for Cluster {
             interrupt: Interrupt::default(),
             compatibility: Compatibility::default(),
             locations: HashMap::new(),
+            device_users: HashSet::new(),
         }
     }
 }
@@ -340,6 +343,7 @@ impl Cluster {
         for node in &mut self.nodes {
             node.pods.shrink_to_fit();
         }
+        self.device_users.shrink_to_fit();
     }
 
     /// The interned texts.

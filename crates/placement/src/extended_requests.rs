@@ -38,6 +38,11 @@ pub(crate) fn requests_of(spec: &wire::PodSpec) -> Box<[ExtendedRequests]> {
     requests.collect()
 }
 
+/// Whether claims may be reserved for a pod. Those of a pod that cannot be read are unknown.
+pub(crate) fn may_use_devices(spec: &wire::PodSpec) -> bool {
+    !spec.resource_claims.is_empty() || spec.unreadable.is_some() || !requests_of(spec).is_empty()
+}
+
 /// Whether a device plugin or devices may serve the resource.
 pub(crate) fn is_extended(name: &str) -> bool {
     name.starts_with("deviceclass.resource.kubernetes.io/")

@@ -42,7 +42,7 @@ pub struct Plan {
     /// The scheduler's actions, in order.
     pub actions: Vec<Action>,
     pub(crate) victims: Vec<u32>,
-    /// Whether victims give back their devices.
+    /// Whether it was tried that victims give back their devices.
     pub(crate) frees_devices: bool,
     /// How many nodes were tried.
     pub(crate) tried: usize,
@@ -71,6 +71,11 @@ impl Plan {
     /// The picked candidate.
     pub fn choice(&self) -> Option<&Candidate> {
         self.chosen.and_then(|index| self.candidates.get(index))
+    }
+
+    /// Whether it counts the devices of victims as free, because no other eviction helps; also if that does not help either.
+    pub const fn frees_devices(&self) -> bool {
+        self.frees_devices
     }
 
     pub(crate) fn add(&mut self, node: NodeId, violations: usize, victims: &[u32]) {

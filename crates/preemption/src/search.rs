@@ -85,10 +85,9 @@ pub fn preempt(
         return Ok(plan);
     }
     choose(&mut plan, checks, budgets, options, extenders)?;
-    if plan.chosen.is_none() && options.frees_devices {
+    if plan.chosen.is_none() && options.frees_devices && checks.free_devices() {
         let mut freeing = Plan::without_candidates(plan.filter.clone());
         freeing.frees_devices = true;
-        checks.free_devices();
         // Devices of pods that have ended are about to become free.
         let is_free = freeing.potential(cluster).any(|id| checks.fits(id).is_ok());
         if !is_free {
@@ -97,6 +96,7 @@ pub fn preempt(
         if freeing.chosen.is_some() {
             plan = freeing;
         }
+        plan.frees_devices = true;
     }
     plan.actions = actions::of(&plan, cluster, preemptor, options.compat, waiting);
     Ok(plan)
@@ -238,7 +238,8 @@ fn ask_extenders(
     Ok(())
 }
 
-/// Tries one node. Returns each step and the number of budget violations.
+/// Tries one node. Returns each step and the number of budget violations. With `frees_devices` it tries what
+/// [`Plan::frees_devices`] means.
 pub fn explain_node(
     cluster: &Cluster,
     budgets: &[Budget],

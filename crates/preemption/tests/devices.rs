@@ -1,8 +1,8 @@
 //! Preemption that frees devices: only where no other eviction helps, and never a victim that frees nothing.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_placement::{Checks, Cluster};
-use evictd_preemption::{Options, Plan, plan};
+use evictd_placement::{Checks, Cluster, Pod};
+use evictd_preemption::{Extender, ExtenderError, Offer, Options, Plan, plan};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, from_value, json};
@@ -184,4 +184,144 @@ fn devices_of_ended_pods_are_awaited() {
     };
     let found = plan(&cluster, &[], &new, options, &mut [], &|_| false).unwrap();
     assert!(!found.fits() && found.chosen.is_none());
+}
+
+impl Scene {
+    /// One node with two devices, of which a pod of low priority has the second.
+    fn with_first_free() -> Self {
+        Self {
+            devices: 2,
+            holders: vec![Holder {
+                priority: 0,
+                devices: vec![1],
+            }],
+            wanted: 1,
+        }
+    }
+}
+
+/// The names of the victims for the pod `new`, which has the claims of these names.
+fn victims(cluster: &mut Cluster, claims: &[&str]) -> Vec<String> {
+    let mut new = pod("new", 10, "");
+    let claims = claims
+        .iter()
+        .map(|name| json!({ "name": name, "resourceClaimName": name }));
+    new["spec"]["resourceClaims"] = claims.collect();
+    let new = cluster.pod(from_value(new).unwrap()).unwrap();
+    let options = Options {
+        frees_devices: true,
+        ..Options::default()
+    };
+    let found = plan(cluster, &[], &new, options, &mut [], &|_| false).unwrap();
+    assert!(!found.fits() && found.frees_devices());
+    let victims = found.choice().map(|choice| {
+        let pods = &cluster.node(choice.node).pods;
+        let victims = found.victims(choice).iter();
+        victims
+            .map(|index| pods[*index as usize].name().to_owned())
+            .collect()
+    });
+    victims.unwrap_or_default()
+}
+
+/// A claim of the pod with devices is no reason to wait for these devices.
+#[test]
+fn devices_of_the_pod_itself_are_not_free() {
+    let mut cluster = Scene::with_first_free().cluster(&[]);
+    let mut mine = claim("mine", 1, &[0]);
+    let consumer = json!([{ "resource": "pods", "name": "new", "uid": "uid-new" }]);
+    mine["status"]["reservedFor"] = consumer;
+    cluster.devices_mut().put_claim(from_value(mine).unwrap());
+    assert_eq!(victims(&mut cluster, &["mine", "new"]), ["p0"]);
+}
+
+/// A pod may have reserved its devices before it has a node: another scheduler is about to bind it, or its binding failed.
+#[test]
+fn devices_of_pods_without_a_node_are_not_free() {
+    let held = || from_value(claim("other", 1, &[0])).unwrap();
+    let other: evictd_pod::wire::Pod = from_value(pod("other", 10, "")).unwrap();
+    let mut cluster = Scene::with_first_free().cluster(&[]);
+    cluster.devices_mut().put_claim(held());
+    assert!(victims(&mut cluster, &["new"]).is_empty(), "it has ended");
+    cluster.add_pod(other.clone()).unwrap();
+    assert_eq!(victims(&mut cluster, &["new"]), ["p0"]);
+    // An assumption comes and goes, and the pod still exists.
+    let node = cluster.find_node("n").unwrap();
+    let assumed = cluster.pod(other.clone()).unwrap();
+    cluster.assume(assumed, node);
+    assert_eq!(victims(&mut cluster, &["new"]), ["p0"]);
+    assert!(cluster.forget_pod(&other.metadata));
+    assert_eq!(victims(&mut cluster, &["new"]), ["p0"]);
+    // So does a nomination.
+    let mut nominated = other.clone();
+    "n".clone_into(&mut nominated.status.nominated_node_name);
+    cluster.add_pod(nominated).unwrap();
+    assert!(cluster.remove_nominated(&other.metadata));
+    assert_eq!(victims(&mut cluster, &["new"]), ["p0"]);
+    cluster.remove_pod(&other.metadata);
+    assert!(victims(&mut cluster, &["new"]).is_empty(), "it is deleted");
+    cluster.note_pod(&other);
+    assert_eq!(victims(&mut cluster, &["new"]), ["p0"]);
+    let mut ended = pod("other", 10, "");
+    ended["status"]["phase"] = json!("Failed");
+    cluster.note_pod(&from_value(ended).unwrap());
+    assert!(victims(&mut cluster, &["new"]).is_empty(), "it has failed");
+}
+
+/// An extender that accepts nothing, and how often it was asked.
+#[derive(Default)]
+struct Refuses(usize);
+
+impl Extender for Refuses {
+    fn name(&self) -> &'static str {
+        "refuses"
+    }
+
+    fn is_interested(&self, _cluster: &Cluster, _preemptor: &Pod) -> bool {
+        true
+    }
+
+    fn is_ignorable(&self) -> bool {
+        false
+    }
+
+    fn process(
+        &mut self,
+        _cluster: &Cluster,
+        _preemptor: &Pod,
+        _offers: &[Offer],
+    ) -> Result<Vec<Offer>, ExtenderError> {
+        self.0 += 1;
+        Ok(Vec::new())
+    }
+}
+
+/// Freeing devices cannot help a pod that needs none.
+#[test]
+fn a_pod_that_needs_no_devices_is_tried_once() {
+    let mut cluster = Cluster::new();
+    let node = json!({ "metadata": { "name": "n" }, "status": { "allocatable": { "pods": "1" } } });
+    cluster.add_node(&Deserialize::deserialize(node).unwrap());
+    let mine = claim("new", 1, &[0]);
+    cluster.devices_mut().put_claim(from_value(mine).unwrap());
+    cluster
+        .add_pod(from_value(pod("low", 0, "n")).unwrap())
+        .unwrap();
+    let mut without = pod("new", 10, "");
+    without["spec"]["resourceClaims"] = json!([]);
+    // All claims of the second one have devices.
+    for new in [without, pod("new", 10, "")] {
+        let new = cluster.pod(from_value(new).unwrap()).unwrap();
+        let options = Options {
+            frees_devices: true,
+            ..Options::default()
+        };
+        let mut extender = Refuses::default();
+        let found = plan(&cluster, &[], &new, options, &mut [&mut extender], &|_| {
+            false
+        })
+        .unwrap();
+        assert!(found.chosen.is_none() && !found.frees_devices());
+        assert_eq!(extender.0, 1);
+    }
 }

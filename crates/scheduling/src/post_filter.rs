@@ -57,7 +57,7 @@ impl Framework {
         checks.on(node).obstacle()
     }
 
-    /// The obstacles on the nodes that need the least, at most `most`: first those where preemption could help, then those
+    /// The obstacles on the nodes that need the least and have one, at most `most`: first those where preemption could help, then those
     /// that passed more filters.
     pub fn obstacles(
         &self,
@@ -75,11 +75,15 @@ impl Framework {
         });
         let mut rejected: Vec<_> = rejected.collect();
         rejected.sort();
-        let nearest = rejected.into_iter().take(most).filter_map(|(_, _, id)| {
-            let obstacle = self.obstacle(cluster, pod, id)?;
+        let (mut checks, _) = self.compile_filters(cluster, pod);
+        let nearest = rejected.into_iter().filter_map(|(_, _, id)| {
+            if cluster.interrupt().is_raised() {
+                return None;
+            }
+            let obstacle = checks.on(id).obstacle()?;
             Some((cluster.node_name(id).to_owned(), obstacle))
         });
-        nearest.collect()
+        nearest.take(most).collect()
     }
 
     /// The objects that keep a pod from every node, one line each.

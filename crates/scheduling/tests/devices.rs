@@ -4,8 +4,11 @@
 mod scenario;
 
 use evictd_pod::wire;
-use evictd_scheduling::{Attempt, Change, Delta, Event, Outcome, PreBindPlan};
-use jiff::SignedDuration;
+use evictd_scheduling::config::Configuration;
+use evictd_scheduling::{
+    Attempt, Change, Delta, Event, Framework, Outcome, PreBindPlan, Scheduler, Settings,
+};
+use jiff::{SignedDuration, Timestamp};
 use scenario::{Scenario, added, node, pod, pod_group};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -168,4 +171,62 @@ fn an_attempt_with_costly_selectors_is_interrupted_and_the_next_one_continues() 
     assert_eq!(error, told);
     scene.0.pass(SignedDuration::from_secs(20));
     assert_eq!(scene.placed(), pairs(&[("p", "x")]));
+}
+
+/// A claim of a pod that another scheduler is about to bind, or whose binding has failed, is in use.
+#[test]
+fn devices_of_pods_that_wait_are_not_about_to_be_freed() {
+    let mut configuration = Configuration::default();
+    configuration.profiles[0].args.frees_devices = true;
+    let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
+        Framework::new(cluster, &configuration.profiles[0], &[]).map(|framework| vec![framework])
+    });
+    let mut scene = Scene(Scenario {
+        scheduler: scheduler.unwrap(),
+        now: Timestamp::UNIX_EPOCH,
+    });
+    scene.0.node(node("one").cpu("8").memory("8Gi"));
+    let class = json!({ "metadata": { "name": "gpu" } });
+    scene.tell(&Event::Change(Change::DeviceClass(added(class))));
+    scene.card("x");
+    scene.card("y");
+    let mut held = |pool: &str| {
+        let result =
+            json!({ "request": "r", "driver": "gpu.example.com", "pool": pool, "device": "card" });
+        let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
+        let claim = json!({ "metadata": { "name": pool, "uid": format!("claim-{pool}") },
+            "spec": { "devices": { "requests": requests } },
+            "status": { "allocation": { "devices": { "results": [result] } },
+                "reservedFor": [{ "resource": "pods", "name": pool, "uid": format!("uid-{pool}") }] } });
+        scene.tell(&Event::Change(Change::ResourceClaim(added(claim))));
+    };
+    held("x");
+    held("y");
+    let holder = |name: &str| {
+        let claims = json!([{ "name": "c", "resourceClaimName": name }]);
+        let pod = pod(name).uid(&format!("uid-{name}")).priority(0);
+        pod.set("/spec/resourceClaims", claims)
+    };
+    let waiting = holder("x").set("/spec/schedulerName", json!("other"));
+    scene.0.pod(waiting.clone());
+    scene.0.pod(holder("y").on("one"));
+    scene.claim("new");
+    let claims = json!([{ "name": "c", "resourceClaimName": "new" }]);
+    let new = pod("new").priority(10).set("/spec/resourceClaims", claims);
+    scene.0.pod(new);
+    let nominated = |scene: &mut Scene| match scene.0.attempt().unwrap().outcome {
+        Outcome::Unschedulable(rejected) => rejected.nominated,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(nominated(&mut scene).as_deref(), Some("one"));
+    // Once it is deleted, its device is awaited.
+    let deleted = Delta {
+        old: Some(waiting.read()),
+        new: None,
+    };
+    scene.tell(&Event::Change(Change::Pod(deleted)));
+    scene.0.pass(SignedDuration::from_secs(400));
+    scene.0.scheduler.flush_unschedulable(scene.0.now);
+    scene.0.pass(SignedDuration::from_secs(20));
+    assert_eq!(nominated(&mut scene), None);
 }

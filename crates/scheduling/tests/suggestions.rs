@@ -470,6 +470,30 @@ fn claims_classes_volumes_and_holders_of_devices_are_named() {
     );
 }
 
+/// A node whose rejection says it all does not take the place of one with more to say.
+#[test]
+fn the_nearest_obstacles_are_those_of_nodes_that_have_one() {
+    let taints = json!({ "taints": [{ "key": "for", "value": "gpu", "effect": "NoSchedule" }] });
+    let scene = Scene {
+        nodes: vec![
+            node("a", 4, json!({}), json!({})),
+            node("b", 4, json!({ "disk": "ssd" }), taints),
+        ],
+        pods: Vec::new(),
+        incoming: pod("new", "", 1, json!({ "nodeSelector": { "disk": "ssd" } })),
+    };
+    let mut cluster = scene.cluster();
+    let framework = Framework::of_default(&mut cluster);
+    let pod = cluster
+        .pod(from_value(scene.incoming.clone()).unwrap())
+        .unwrap();
+    let filtered = framework.filter(&cluster, &pod);
+    assert_eq!(
+        framework.obstacles(&cluster, &pod, &filtered, 1),
+        [("b".to_owned(), "taint for=gpu:NoSchedule".to_owned())]
+    );
+}
+
 fn scene() -> impl Strategy<Value = Scene> {
     let labels = prop_oneof![
         Just(json!({})),

@@ -1,7 +1,7 @@
 //! What is short on a node where claims cannot be allocated: for each request the devices that do not serve it, with the
 //! claims that hold them.
 
-use super::{Search, Stop, constraints};
+use super::{STEPS_OF_UNIT, Search, Stop, constraints};
 use crate::capacity;
 use crate::claim::{At, Claim, Count, ResolvedSubrequest};
 use crate::gather::gather;
@@ -19,6 +19,8 @@ use std::sync::Arc;
 const NAMED: usize = 4;
 /// The most reasons of one request, and the most requests.
 const REASONS: usize = 6;
+/// The most bytes of the whole text.
+const LONGEST: usize = 2000;
 /// The most constraints that are left out to see which one is in the way.
 const CONSTRAINTS: usize = 4;
 
@@ -36,6 +38,9 @@ pub(crate) fn shortage(
     let mut lines = Vec::new();
     for (index, claim) in claims.iter().enumerate() {
         for request in 0..claim.requests.len() {
+            if limits.is_spent() {
+                return None;
+            }
             let found = search.short_request((index, request), &pools, &holders);
             lines.extend(found.ok()?);
         }
@@ -49,7 +54,17 @@ pub(crate) fn shortage(
         lines.push(together(claims, known, (&pools, node), limits)?);
     }
     lines.extend(unready(&pools));
-    Some(lines.join("; "))
+    Some(shortened(lines.join("; ")))
+}
+
+/// Names may have 253 bytes each, so that the numbers of names do not bound the text.
+fn shortened(mut text: String) -> String {
+    const END: &str = " ...";
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST - END.len()));
+        text.push_str(END);
+    }
+    text
 }
 
 /// The pools whose devices are not used.
@@ -78,6 +93,9 @@ fn together(
         (0..count).map(move |constraint| (claim, constraint))
     });
     for (claim, constraint) in places.take(CONSTRAINTS) {
+        if limits.is_spent() {
+            return None;
+        }
         let mut search = Search::new((claims, limits), known, pools, node).ok()?;
         let left_out = search.constraints[claim].remove(constraint);
         match search.claim(0) {
@@ -196,11 +214,17 @@ impl Search<'_> {
         holders: &Holders<'_>,
     ) -> Result<Option<String>, Problem> {
         let mut parts = Vec::new();
-        for subrequest in 0..self.claims[claim].requests[request].subrequests.len() {
+        let count = self.claims[claim].requests[request].subrequests.len();
+        for subrequest in 0..count {
+            // Every alternative is looked at, because one that can be had ends the question.
             match self.short_subrequest((claim, request, subrequest), pools, holders)? {
-                Some(part) => parts.push(part),
+                Some(part) if parts.len() < REASONS => parts.push(part),
+                Some(_) => {}
                 None => return Ok(None),
             }
+        }
+        if count > REASONS {
+            parts.push(format!("{} more alternatives", count - REASONS));
         }
         let name = self.claims[claim].full_name();
         Ok(Some(format!("claim {name}, {}", parts.join("; or "))))
@@ -212,6 +236,8 @@ impl Search<'_> {
         pools: &[Pool<'_>],
         holders: &Holders<'_>,
     ) -> Result<Option<String>, Problem> {
+        let devices = self.candidates.all.len() as u64;
+        self.limits.charge(1 + devices / STEPS_OF_UNIT);
         let ResolvedSubrequest { subrequest, class } = self.resolved(at);
         let mut reasons: BTreeMap<String, Names> = BTreeMap::new();
         let (mut free, mut of_other_class, mut not_selected) = (0, 0, 0);

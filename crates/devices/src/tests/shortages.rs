@@ -10,7 +10,7 @@ fn short(known: &mut Inventory, devices: Value) -> String {
     let node = node("one");
     let found = demand.allocate(known, &node);
     assert_eq!(found.unwrap_err(), Problem::NotEnough);
-    demand.shortage(known, &node).unwrap()
+    demand.shortage(known, &node, u64::MAX).0.unwrap()
 }
 
 fn held_by(name: &str, results: Value, pods: &[&str]) -> ResourceClaim {
@@ -134,4 +134,91 @@ fn the_text_is_short() {
     let text = short(&mut known, json!({ "requests": exactly(json!({})) }));
     assert!(text.len() < 1500, "{} bytes: {text}", text.len());
     assert!(text.contains("94 more reasons"), "{text}");
+}
+
+/// So has it however long the names are, and whatever characters they have.
+#[test]
+fn the_text_is_short_with_long_names() {
+    let mut known = inventory();
+    let long = |index: usize| format!("{index:02}{}", "é".repeat(125));
+    let names: Vec<String> = (0..10).map(long).collect();
+    let devices: Vec<Value> = names.iter().map(|name| gpu(name, "h100", 0)).collect();
+    known.put_slice(slice("one", json!({ "devices": devices })));
+    let pods: Vec<&str> = names.iter().map(String::as_str).collect();
+    for name in &names {
+        known.put_claim(held_by(name, json!([result(name, json!({}))]), &pods));
+    }
+    let text = short(&mut known, json!({ "requests": exactly(json!({})) }));
+    assert!(text.len() <= 2000, "{} bytes: {text}", text.len());
+    assert!(text.len() > 1990 && text.ends_with(" ..."), "{text}");
+}
+
+#[test]
+fn few_alternatives_are_named() {
+    let mut known = inventory();
+    let alternatives = |count: usize, last: usize| {
+        let each = (1..=count).map(|index| {
+            let wanted = if index == count { last } else { 5 };
+            json!({ "name": format!("a{index}"), "deviceClassName": "h100", "count": wanted })
+        });
+        let each: Vec<Value> = each.collect();
+        json!({ "requests": [{ "name": "r", "firstAvailable": each }] })
+    };
+    let text = short(&mut known, alternatives(8, 5));
+    assert!(
+        text.contains("request r/a6") && !text.contains("request r/a7"),
+        "{text}"
+    );
+    assert!(text.ends_with("; or 2 more alternatives"), "{text}");
+    // The last one alone could be had, so that the other request is named.
+    let mut both = alternatives(8, 1);
+    let other = json!({ "name": "s", "exactly": { "deviceClassName": "h100", "count": 9 } });
+    both["requests"].as_array_mut().unwrap().push(other);
+    let text = short(&mut known, both);
+    assert!(
+        text.starts_with("claim shop/c, request s wants 9"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_shortage_is_found_within_a_cost_and_costs_something() {
+    let mut known = inventory();
+    let wants = exactly(json!({ "deviceClassName": "h100", "count": 9 }));
+    known.put_claim(claim("c", json!({ "requests": wants })));
+    let demand = Demand::new(&known, "shop", ["c"]).unwrap();
+    let node = node("one");
+    // The results of the selectors are cached from here on.
+    assert!(demand.allocate(&known, &node).is_err());
+    assert_eq!(demand.shortage(&known, &node, 0).0, None);
+    let (text, cost) = demand.shortage(&known, &node, u64::MAX);
+    assert!(text.is_some() && cost > 0);
+}
+
+/// What the driver must do about a pool that no node can use.
+#[test]
+fn what_ends_the_problem_of_a_pool_is_named() {
+    let mut known = inventory();
+    let pool = |name: &str, count: usize| json!({ "name": name, "generation": 1, "resourceSliceCount": count });
+    let devices = json!([gpu("a", "h100", 0)]);
+    let twice = json!([gpu("a", "h100", 0), gpu("a", "h100", 0)]);
+    for (name, pool, devices) in [
+        ("few", pool("few", 2), &devices),
+        ("twice", pool("twice", 1), &twice),
+        ("many-1", pool("many", 1), &devices),
+        ("many-2", pool("many", 1), &devices),
+    ] {
+        known.put_slice(slice(name, json!({ "pool": pool, "devices": devices })));
+    }
+    assert_eq!(
+        known.unusable_pools(),
+        [
+            "pool few of driver gpu.example.com is incomplete: generation 1 has 1 of 2 slices; \
+             its devices are not allocated until its driver has published all of them",
+            "pool many of driver gpu.example.com is incomplete: generation 1 has 2 of 1 slices; \
+             its devices are not allocated until its driver corrects it",
+            "pool twice of driver gpu.example.com is invalid: two of its devices are named a; \
+             its devices are not allocated until its driver corrects it",
+        ]
+    );
 }

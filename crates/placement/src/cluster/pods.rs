@@ -2,6 +2,7 @@
 
 use super::{Cluster, PodLocation};
 use crate::evicted::Evicted;
+use crate::extended_requests::may_use_devices;
 use crate::group::GroupId;
 use crate::id::NodeId;
 use crate::invalid_object::InvalidObject;
@@ -16,16 +17,27 @@ use jiff::Timestamp;
 use std::sync::Arc;
 
 impl Cluster {
-    /// Whether a pod of this UID is kept: on a node, or nominated to one.
-    pub(crate) fn has_pod(&self, uid: &str) -> bool {
-        self.locations.contains_key(uid)
+    /// Whether a pod exists that a claim is reserved for, also if it has no node.
+    pub(crate) fn has_device_user(&self, uid: &str) -> bool {
+        self.locations.contains_key(uid) || self.device_users.contains(uid)
+    }
+
+    /// Notes a pod that has no node: while it exists, the devices of its claims are not free.
+    pub fn note_pod(&mut self, wire: &wire::Pod) {
+        let uid = &wire.metadata.uid;
+        if wire.status.phase.has_ended() {
+            self.device_users.remove(uid);
+        } else if !uid.is_empty() && may_use_devices(&wire.spec) && !self.device_users.contains(uid)
+        {
+            self.device_users.insert(Arc::clone(uid));
+        }
     }
 
     /// Adds a pod to its node or to the nominated pods. It replaces the pod of the same UID, or of the same name
     /// without UIDs. A pod on an unknown node is orphaned until the node is added. Finished pods and pending pods
     /// without a nomination are left out.
     ///
-    /// An error changes nothing.
+    /// An error only notes the pod, as [`Cluster::note_pod`] does.
     pub fn add_pod(&mut self, wire: wire::Pod) -> Result<(), InvalidObject> {
         let ended = wire.status.phase.has_ended();
         if ended {
@@ -33,6 +45,7 @@ impl Cluster {
             self.add_evicted(&wire);
             return Ok(());
         }
+        self.note_pod(&wire);
         let named = wire.metadata.key();
         let is_known = self.locations.contains_key(&*named);
         // A new pod with a UID can have no entry under its name.
@@ -84,7 +97,7 @@ impl Cluster {
     }
 
     /// Assumes that a pod from [`Cluster::pod`] is on a node before the API server shows it. A later
-    /// [`Cluster::add_pod`] replaces it, and [`Cluster::remove_pod`] removes it.
+    /// [`Cluster::add_pod`] replaces it, and [`Cluster::forget_pod`] withdraws it.
     pub fn assume(&mut self, mut pod: Pod, node: NodeId) {
         let pod_key = self.pod_key(&pod);
         // A nomination or an older assumption of the same pod must not count beside it.
@@ -99,6 +112,12 @@ impl Cluster {
 
     /// Removes a pod by UID, or by name without one. Returns whether it existed.
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
+        self.device_users.remove(&metadata.uid);
+        self.forget_pod(metadata)
+    }
+
+    /// Withdraws an assumption or a nomination of a pod that still exists. Returns whether there was one.
+    pub fn forget_pod(&mut self, metadata: &wire::Metadata) -> bool {
         let pod_key = metadata.key();
         self.devices.withdraw_pod(&pod_key);
         self.remove_by_key(&pod_key)
@@ -125,7 +144,7 @@ impl Cluster {
         let key = metadata.key();
         let is_nominated = !self.nominated.is_empty()
             && matches!(self.locations.get(&*key), Some(PodLocation::Nominated));
-        is_nominated && self.remove_pod(metadata)
+        is_nominated && self.forget_pod(metadata)
     }
 
     /// Records an evicted pod that has finished, if it has a controller.

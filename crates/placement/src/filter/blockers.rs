@@ -147,9 +147,7 @@ fn of_devices(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
         return;
     }
     let pools = known.unusable_pools().into_iter().take(NAMED);
-    lines.extend(pools.map(|pool| {
-        format!("{pool}; its devices are not allocated until its driver has published all of them")
-    }));
+    lines.extend(pools);
     let others = known.claims().filter(|other| {
         let is_own = |claim: &&ResourceClaim| claim.metadata.uid == other.metadata.uid;
         other.status.allocation.is_some() && !claims.iter().any(is_own)

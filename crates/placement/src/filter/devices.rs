@@ -159,14 +159,16 @@ struct Freed {
 }
 
 impl Freed {
-    /// Whether only removed pods and pods that do not exist have reserved a claim.
-    fn is_free(&self, cluster: &Cluster, claim: &ResourceClaim) -> bool {
+    /// Whether only removed pods and pods that do not exist have reserved a claim. The pod to place exists and is not removed.
+    fn is_free(&self, cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
         let mut reserved = claim.status.reserved_for.iter();
         claim.status.allocation.is_some()
             && !claim.status.reserved_for.is_empty()
             && reserved.all(|consumer| {
                 consumer.resource == "pods"
-                    && (self.removed.contains(&*consumer.uid) || !cluster.has_pod(&consumer.uid))
+                    && !consumer.is_pod(pod.name(), pod.uid())
+                    && (self.removed.contains(&*consumer.uid)
+                        || !cluster.has_device_user(&consumer.uid))
             })
     }
 }
@@ -261,13 +263,14 @@ pub(super) fn is_for_devices(reason: Reason) -> bool {
 /// The result and its cost while removed pods give back their devices.
 fn fits_freed(
     here: Here<'_>,
+    pod: &Pod,
     (demand, freed): (&Demand, &Freed),
     left: u64,
 ) -> (Result<(), Problem>, u64) {
     let known = here.cluster.devices();
     let claims = freed.claims.iter();
     let claims = claims.filter_map(|(namespace, name)| known.claim(namespace, name));
-    let without = known.without(claims.filter(|claim| freed.is_free(here.cluster, claim)));
+    let without = known.without(claims.filter(|claim| freed.is_free(here.cluster, pod, claim)));
     let (found, cost) = demand.allocate_without(known, &without, &node_view(here), left);
     (found.map(|_| ()), cost)
 }
@@ -282,6 +285,9 @@ impl Filter for Devices {
     }
 
     fn free_devices(&mut self, cluster: &Cluster) {
+        if self.demand.is_empty() && self.special.is_none() {
+            return;
+        }
         let mut freed = Freed {
             removed: BTreeSet::new(),
             claims: BTreeSet::new(),
@@ -297,7 +303,7 @@ impl Filter for Devices {
                 metadata.namespace_or_default().to_owned(),
                 metadata.name.clone(),
             );
-            if freed.is_free(cluster, claim) {
+            if freed.is_free(cluster, &self.pod, claim) {
                 freed.ended.insert(name.clone());
             }
             for consumer in &claim.status.reserved_for {
@@ -350,7 +356,7 @@ impl Filter for Devices {
             }
             let left = interrupt.left_for_devices(self.namespace);
             let (found, cost) = match &self.freed {
-                Some(freed) => fits_freed(here, (demand, freed), left),
+                Some(freed) => fits_freed(here, &self.pod, (demand, freed), left),
                 None => demand.fits_within(here.cluster.devices(), &node, left),
             };
             interrupt.charge_devices(self.namespace, cost);
@@ -366,7 +372,17 @@ impl Filter for Devices {
     }
 
     fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
-        match self.allocate(here) {
+        let interrupt = here.cluster.interrupt();
+        if interrupt.look() {
+            return None;
+        }
+        let (special, _) = self.on(here);
+        let demand = special.as_deref().unwrap_or(&self.demand);
+        let (known, node) = (here.cluster.devices(), node_view(here));
+        let left = || interrupt.left_for_devices(self.namespace);
+        let (found, cost) = demand.allocate_within(known, &node, left());
+        interrupt.charge_devices(self.namespace, cost);
+        match found {
             Err(
                 Problem::PoolInUpdate(detail)
                 | Problem::Constraint(detail)
@@ -374,9 +390,9 @@ impl Filter for Devices {
                 | Problem::Claim(detail),
             ) => Some(detail),
             Err(Problem::NotEnough | Problem::InvalidPools) => {
-                let (special, _) = self.on(here);
-                let demand = special.as_deref().unwrap_or(&self.demand);
-                demand.shortage(here.cluster.devices(), &node_view(here))
+                let (shortage, cost) = demand.shortage(known, &node, left());
+                interrupt.charge_devices(self.namespace, cost);
+                shortage
             }
             Err(Problem::TooExpensive | Problem::Interrupted) => None,
             Ok(_) => self.unusable(here),

@@ -103,8 +103,7 @@ impl Rejection {
         self.code == Code::Unschedulable
     }
 
-    /// Whether the node has too few devices, or an allocated claim cannot be used there. kube-scheduler does not evict pods
-    /// for devices.
+    /// Whether the node has too few free devices. kube-scheduler does not evict pods for devices.
     pub fn is_for_devices(self) -> bool {
         devices::is_for_devices(self.reason)
     }

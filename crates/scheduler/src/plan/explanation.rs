@@ -2,7 +2,7 @@
 
 use super::Case;
 use evictd_placement::{Checks, Code, NodeId};
-use evictd_preemption::{NotCandidate, Plan, Step, explain_node};
+use evictd_preemption::{NotCandidate, Options, Plan, Step, explain_node};
 use evictd_scheduling::Filtered;
 use serde::Serialize;
 
@@ -52,7 +52,10 @@ impl Explanation {
         let node = case.attempt.cluster.node_name(id).to_owned();
         let settled = match rejection {
             None => Some("the pod fits without preemption"),
-            Some(rejection) if rejection.code > Code::Unschedulable => {
+            Some(rejection)
+                if rejection.code > Code::Unschedulable
+                    && !(plan.frees_devices() && rejection.is_for_devices()) =>
+            {
                 Some("no pod that leaves can change this")
             }
             Some(_) => None,
@@ -65,7 +68,11 @@ impl Explanation {
                 result: result.to_owned(),
             };
         }
-        let (steps, end) = explain_node(cluster, &case.attempt.budgets, pod, case.options, id);
+        let options = Options {
+            frees_devices: plan.frees_devices(),
+            ..case.options
+        };
+        let (steps, end) = explain_node(cluster, &case.attempt.budgets, pod, options, id);
         Self {
             node,
             without_preemption,

@@ -235,3 +235,89 @@ fn a_plan_fits_the_terminal_and_a_pipe_has_all_of_it() {
         );
     }
 }
+
+/// The steps on a node of `plan --free-devices` are those of the pass that decided.
+#[test]
+fn the_steps_of_a_plan_that_frees_devices_agree_with_it() {
+    let api = "resource.k8s.io/v1";
+    let object = |kind: &str, name: &str, rest: Value| {
+        let mut object = json!({ "apiVersion": api, "kind": kind, "metadata": { "name": name, "uid": format!("{kind}-{name}") } });
+        for (key, value) in rest.as_object().unwrap() {
+            object[key] = value.clone();
+        }
+        object
+    };
+    let slice = |node: &str| {
+        object(
+            "ResourceSlice",
+            node,
+            json!({ "spec": { "driver": "gpu.example.com", "nodeName": node, "devices": [{ "name": "card" }],
+            "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 } } }),
+        )
+    };
+    let claim = |name: &str, on: &str| {
+        let mut claim = object(
+            "ResourceClaim",
+            name,
+            json!({ "spec": { "devices": { "requests": [
+            { "name": "r", "exactly": { "deviceClassName": "gpu" } }] } } }),
+        );
+        claim["metadata"]["namespace"] = json!("shop");
+        if !on.is_empty() {
+            claim["status"] = json!({ "reservedFor": [{ "resource": "pods", "name": name, "uid": format!("uid-of-{name}") }],
+                "allocation": { "devices": { "results": [{ "request": "r", "driver": "gpu.example.com", "pool": on, "device": "card" }] } } });
+        }
+        claim
+    };
+    let wants = |mut pod: Value, claim: &str| {
+        pod["spec"]["resourceClaims"] = json!([{ "name": "c", "resourceClaimName": claim }]);
+        pod
+    };
+    let class = || object("DeviceClass", "gpu", json!({ "spec": {} }));
+    let steps = |items: &[Value], node: &str| {
+        let arguments = ["--free-devices", "--explain-node", node, "-o", "json"];
+        let answer = answer(&plan(list(items), &wants(pending(10), "new"), &arguments));
+        let explained = &answer["explanation"];
+        let result = explained["result"].as_str().unwrap().to_owned();
+        (explained["steps"].as_array().unwrap().len(), result)
+    };
+    // Only its devices are missing, and a pod of lower priority has them.
+    let busy = |node: &str, priority: i32| {
+        let name = format!("busy-{node}");
+        [
+            self::node(node),
+            slice(node),
+            claim(&name, node),
+            wants(pod(&name, node, priority), &name),
+        ]
+    };
+    let frees = [&busy("one", 1)[..], &[class(), claim("new", "")]].concat();
+    let (count, result) = steps(&frees, "one");
+    assert!(
+        count > 1 && result.starts_with("a candidate, chosen"),
+        "{result}"
+    );
+    // It would not help either.
+    let dear = pod("cheap", "one", 1);
+    let helpless = [&busy("one", 20)[..], &[dear, class(), claim("new", "")]].concat();
+    let (_, result) = steps(&helpless, "one");
+    let why = "no candidate: it would not fit without all pods of lower priority either (cannot allocate all claims)";
+    assert_eq!(result, why);
+    // Another node has a device, so no device is freed. The node `full` lacks cores, too.
+    let others = [
+        node("free"),
+        slice("free"),
+        pod("a", "free", 1),
+        pod("b", "free", 1),
+        pod("c", "full", 1),
+        class(),
+        claim("new", ""),
+    ];
+    let usual = [&busy("one", 1)[..], &busy("full", 1), &others].concat();
+    assert!(steps(&usual, "free").1.starts_with("a candidate, chosen"));
+    assert_eq!(
+        steps(&usual, "one"),
+        (0, "no pod that leaves can change this".to_owned())
+    );
+    assert_eq!(steps(&usual, "full").1, why);
+}

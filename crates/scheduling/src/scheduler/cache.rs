@@ -175,16 +175,15 @@ impl Cache {
         }
     }
 
-    /// Only pods with a node are kept. An assumed pod is confirmed on the node that it has now (S5-068).
+    /// Only pods with a node are kept, and the others noted. An assumed pod is confirmed on the node that it has now (S5-068).
     fn apply_pod(&mut self, pods: &Delta<wire::Pod>) {
+        if let (Some(old), Some(new)) = (&pods.old, &pods.new)
+            && old.metadata.uid != new.metadata.uid
+        {
+            self.cluster.remove_pod(&old.metadata);
+        }
         match (&pods.old, &pods.new) {
-            (old, Some(new)) if is_assigned(new) => {
-                let replaced = old
-                    .as_ref()
-                    .filter(|old| old.metadata.uid != new.metadata.uid);
-                if let Some(old) = replaced {
-                    self.cluster.remove_pod(&old.metadata);
-                }
+            (_, Some(new)) if is_assigned(new) => {
                 let added = self.cluster.add_pod((**new).clone());
                 self.note(&new.metadata, added);
             }
@@ -193,7 +192,11 @@ impl Cache {
                     self.cluster.remove_evicted(&old.metadata);
                 }
                 self.cluster.remove_pod(&old.metadata);
+                if let Some(new) = new {
+                    self.cluster.note_pod(new);
+                }
             }
+            (_, Some(new)) => self.cluster.note_pod(new),
             _ => {}
         }
     }

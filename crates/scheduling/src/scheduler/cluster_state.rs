@@ -141,7 +141,7 @@ impl ClusterState {
         pod: &wire::Pod,
         rejectors: PluginSet,
     ) {
-        self.cluster_mut().remove_pod(&pod.metadata);
+        self.cluster_mut().forget_pod(&pod.metadata);
         // An error means that the pod is not in flight any more, because it was deleted meanwhile.
         let moved = self.queue.binding_failed(now, key, rejectors);
         self.count(moved.into_iter().flatten());
@@ -166,7 +166,7 @@ impl ClusterState {
 
     /// A pod that a batch session has bound is not on its node.
     pub(super) fn session_pod_left(&mut self, now: Timestamp, pod: &wire::Pod, node: &str) {
-        self.cluster_mut().remove_pod(&pod.metadata);
+        self.cluster_mut().forget_pod(&pod.metadata);
         let moved = self.queue.session_pod_left(now, pod, node);
         self.count(moved);
     }

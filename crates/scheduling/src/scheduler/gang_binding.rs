@@ -131,7 +131,7 @@ impl BindingCycle {
         let pods = state.queue.take_waiting_gang(gang);
         for (_, waiting) in &pods {
             self.unreserve(state, waiting);
-            state.cluster_mut().remove_pod(&waiting.pod.metadata);
+            state.cluster_mut().forget_pod(&waiting.pod.metadata);
         }
         let keys: Vec<Arc<str>> = pods.iter().map(|(key, _)| Arc::clone(key)).collect();
         let rejectors = rejected().failure().rejectors;

@@ -5,6 +5,7 @@
 )]
 
 mod basic;
+mod devices;
 mod existing_terms;
 mod fit;
 mod neighbours;
