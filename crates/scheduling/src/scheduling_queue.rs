@@ -198,17 +198,6 @@ impl SchedulingQueue {
         Ok(moved.concat())
     }
 
-    /// Activates these pods for a plugin, whatever they wait for (S5-034).
-    pub fn activate<'p>(
-        &mut self,
-        now: Timestamp,
-        pods: impl IntoIterator<Item = &'p str>,
-    ) -> Vec<Moved> {
-        pods.into_iter()
-            .filter_map(|pod| self.lifecycles.activate(pod, now, &self.hints))
-            .collect()
-    }
-
     /// Ends the backoffs whose second has passed; to be called every second (S5-009).
     pub fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
         self.lifecycles.flush_backoff(now)

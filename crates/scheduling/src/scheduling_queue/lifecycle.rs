@@ -130,6 +130,17 @@ impl SchedulingQueue {
         self.lifecycles.preemption(pod)
     }
 
+    /// Activates these pods for a plugin, whatever they wait for (S5-034).
+    pub fn activate<'p>(
+        &mut self,
+        now: Timestamp,
+        pods: impl IntoIterator<Item = &'p str>,
+    ) -> Vec<Moved> {
+        pods.into_iter()
+            .filter_map(|pod| self.lifecycles.activate(pod, now, &self.hints))
+            .collect()
+    }
+
     fn ungated(&mut self, now: Timestamp, commands: Vec<Command>) -> Vec<Moved> {
         let mut moved = Vec::new();
         for command in commands {
