@@ -140,8 +140,9 @@ pub enum Difference {
     /// A job may ask for less than a restart when a pod is evicted and enough others are left (volcano#3171). Volcano
     /// restarts the job.
     EvictedAboveMinimum,
-    /// A hard network topology that cannot be kept waits and says why, and evictions respect it. In Volcano a hard topology
-    /// whose tier is unknown places the job anywhere (S6-175), preempt leaves such jobs out, and reclaim ignores it (S6-191).
+    /// A hard network topology that cannot be kept waits and says why, and evictions respect it. Pods of a job whose labels
+    /// have different values are in different parts. In Volcano a hard topology whose tier is unknown places the job anywhere
+    /// (S6-175). Its preempt leaves such jobs out, its reclaim ignores the topology (S6-191), and parts of one name are one.
     UnknownTopologyWaits,
     /// The actions for gangs and shuffle evict no pod that is critical for the cluster and nothing beyond a disruption
     /// budget, whatever the tiers. Volcano's ignore budgets, and critical pods under some tiers (S6-198).
@@ -150,6 +151,12 @@ pub enum Difference {
     /// Plugin rescheduling evicts no pod for which no other node has room, and plugin usage estimates pods that are younger
     /// than the figures. In Volcano unknown use is zero, figures of another time count, and such pods do not (S6-206, S6-222).
     UnknownUseIsNotZero,
+    /// By plugin task-topology, running tasks keep those with an anti-affinity off their nodes. In Volcano only tasks that
+    /// were placed in the same session do (S6-217).
+    RunningTasksRepel,
+    /// By plugin numa-aware, a node whose free processors are too few takes no pod that needs whole ones. In Volcano it is the
+    /// best node, and its kubelet rejects the pod (S6-223).
+    EnoughProcessors,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -157,7 +164,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::UnknownUseIsNotZero as u32 + 1;
+const COUNT: u32 = Difference::EnoughProcessors as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

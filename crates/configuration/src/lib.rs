@@ -1,4 +1,4 @@
-//! A configuration as a tree of values, each with its place, and one way to report what is wrong with it. The readers of
+//! A configuration as a tree of values, each with its place, and one way to report its mistakes. The readers of
 //! all three programs use it: the agent's, `KubeSchedulerConfiguration` and `volcano-scheduler.conf`.
 //!
 //! | for | look at |

@@ -120,18 +120,18 @@ impl Discovery {
 impl Discovered {
     /// The object; `name_of` gives the names of discovered HyperNodes by their label.
     pub fn object(&self, name_of: &dyn Fn(&(String, String)) -> String) -> HyperNode {
-        let kind = if self.tier == 1 {
-            MemberKind::Node
-        } else {
-            MemberKind::HyperNode
-        };
+        // A type of networks may put nodes where another one puts HyperNodes.
         let names = self.members.iter().map(|member| match member {
-            (key, node) if key.is_empty() => node.clone(),
-            label => name_of(label),
+            (key, node) if key.is_empty() => (node.clone(), false),
+            label => (name_of(label), true),
         });
-        let names: BTreeSet<String> = names.collect();
-        let members = names.into_iter().map(|name| Member {
-            kind,
+        let names: BTreeSet<(String, bool)> = names.collect();
+        let members = names.into_iter().map(|(name, is_group)| Member {
+            kind: if is_group {
+                MemberKind::HyperNode
+            } else {
+                MemberKind::Node
+            },
             selector: MemberSelector {
                 exact_match: Some(ExactMatch { name }),
                 ..MemberSelector::default()

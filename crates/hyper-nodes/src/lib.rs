@@ -45,5 +45,5 @@ pub use object::{
     ExactMatch, HyperNode, HyperNodeSpec, HyperNodeStatus, Member, MemberKind, MemberSelector,
     RegexMatch, SOURCE_LABEL,
 };
-pub use selection::{LONGEST_PATTERN, node_count, selects};
+pub use selection::{LONGEST_PATTERN, node_count};
 pub use tree::{HyperNodeId, MOST_HYPER_NODES, Order, Tree, TreeEntry, TreeMistake};

@@ -1,8 +1,8 @@
 //! Which nodes the selectors of members name.
 
 use super::object::{HyperNode, MemberSelector};
-use evictd_pod::selector::Requirement;
-use evictd_pod::wire::{Metadata, Selector, TextMap};
+use evictd_pod::selector::selects;
+use evictd_pod::wire::Metadata;
 use regex::{Regex, RegexBuilder};
 use std::collections::BTreeSet;
 
@@ -11,17 +11,6 @@ pub const LONGEST_PATTERN: usize = 1024;
 
 /// The most memory of a compiled expression, in bytes: repetitions can make a short one large.
 const LARGEST_REGEX: usize = 1 << 20;
-
-/// Whether labels meet a selector. An empty selector matches all labels, an invalid one none.
-pub fn selects(selector: &Selector, labels: &TextMap) -> bool {
-    let mut expressions = selector.match_expressions.iter();
-    let mut wanted = selector.match_labels.iter();
-    wanted.all(|(key, value)| labels.get(key) == Some(value))
-        && expressions.all(|expression| {
-            Requirement::new(expression, &mut std::convert::identity)
-                .is_ok_and(|requirement| requirement.matches(&labels))
-        })
-}
 
 /// The expression of a member; `None` if it is invalid or too large.
 fn compiled(pattern: &str) -> Option<Regex> {

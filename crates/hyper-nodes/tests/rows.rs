@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_hyper_nodes::{
-    Change, Discovery, HyperNode, HyperNodeCase, LONGEST_PATTERN, LabelConfig, Order, SOURCE_LABEL,
-    Tree, TreeMistake, changes, node_count,
+    Change, Discovery, HyperNode, HyperNodeCase, LONGEST_PATTERN, LabelConfig, MOST_HYPER_NODES,
+    Order, SOURCE_LABEL, Tree, TreeMistake, changes, node_count,
 };
 use evictd_pod::wire::Metadata;
 use proptest::prelude::*;
@@ -275,5 +275,49 @@ proptest! {
                 prop_assert_eq!(at, None);
             }
         }
+    }
+}
+
+#[test]
+fn s6_244_a_hyper_node_of_two_types_has_nodes_and_hyper_nodes_as_members() {
+    let labels = |keys: &[&str]| {
+        let keys: Vec<Value> = keys.iter().map(|key| json!({"nodeLabel": key})).collect();
+        json!(keys)
+    };
+    // The zone is above racks by the first type, and above nodes by the second.
+    let config: LabelConfig = serde_json::from_value(json!({"networkTopologyTypes": {
+        "a": labels(&["zone", "rack", "host"]), "b": labels(&["zone", "host"]),
+    }}))
+    .unwrap();
+    let node: Metadata =
+        serde_json::from_value(json!({"name": "n", "labels": {"zone": "z", "rack": "r"}})).unwrap();
+    let found = Discovery::new(&config).discover(&[&node], &[]);
+    let zone = found.iter().find(|found| found.label.0 == "zone").unwrap();
+    let object = zone.object(&|label| format!("group-{}", label.1));
+    let members = object.spec.members.iter().map(|member| {
+        let name = &member.selector.exact_match.as_ref().unwrap().name;
+        format!("{:?} {name}", member.kind)
+    });
+    let members: Vec<String> = members.collect();
+    assert_eq!(members, ["HyperNode group-r", "Node n"]);
+}
+
+#[test]
+fn a_tree_of_too_many_hyper_nodes_is_wrong_and_bounded() {
+    let all = |count: usize| -> Vec<HyperNode> {
+        (0..count)
+            .map(|at| hyper_node(&format!("h{at}"), 1, &[]))
+            .collect()
+    };
+    for order in [Order::ByName, Order::AsTheyCame] {
+        assert!(tree(&all(MOST_HYPER_NODES), &[], order).is_ready());
+        let built = tree(&all(MOST_HYPER_NODES + 1), &[], order);
+        assert!(!built.is_ready());
+        assert_eq!(built.ids().count(), MOST_HYPER_NODES);
+        let mistake = built.mistakes()[0].to_string();
+        assert_eq!(
+            mistake,
+            "there are 10001 HyperNodes, and at most 10000 are read"
+        );
     }
 }

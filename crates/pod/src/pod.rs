@@ -138,8 +138,7 @@ impl Pod {
     pub fn from_wire(mut pod: wire::Pod) -> Self {
         defaults::complete(&mut pod);
         // A resize never changes the class, but reserved requests and desired limits together would.
-        let qos = QosClass::parse(&pod.status.qos_class);
-        let qos = qos.unwrap_or_else(|| QosClass::of(&pod.spec));
+        let qos = QosClass::of_pod(&pod);
         let resize = Resize::of(&pod).map(Arc::new);
         // Before the requests are settled below: fitting counts what is in use, ranking what is allocated.
         let fit_requests = Arc::new(Requests::of(&pod, Counted::InUse).list());

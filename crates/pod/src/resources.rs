@@ -114,6 +114,11 @@ impl QosClass {
             .find(|class| class.as_str() == name)
     }
 
+    /// The class of a pod: the one in its status, or the one that follows from its spec.
+    pub fn of_pod(pod: &crate::wire::Pod) -> Self {
+        Self::parse(&pod.status.qos_class).unwrap_or_else(|| Self::of(&pod.spec))
+    }
+
     /// The class that follows from requests and limits (S2-025): from the pod-level resources alone if that field is present,
     /// even if it is empty; else from containers and init containers.
     pub fn of(spec: &PodSpec) -> Self {

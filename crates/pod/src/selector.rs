@@ -227,6 +227,17 @@ impl<T: Copy + PartialEq> Requirement<T> {
     }
 }
 
+/// Whether labels meet a selector. An empty selector matches all labels, an invalid one none.
+pub fn selects(selector: &wire::Selector, labels: &TextMap) -> bool {
+    let mut expressions = selector.match_expressions.iter();
+    let mut wanted = selector.match_labels.iter();
+    wanted.all(|(key, value)| labels.get(key) == Some(value))
+        && expressions.all(|expression| {
+            Requirement::new(expression, &mut std::convert::identity)
+                .is_ok_and(|requirement| requirement.matches(&labels))
+        })
+}
+
 /// One term of a node selector, compiled. A node matches if it meets every requirement; a term without requirements matches
 /// no node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

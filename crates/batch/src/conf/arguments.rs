@@ -8,12 +8,57 @@ pub(super) enum Argument {
     Number,
     AtLeast(f64),
     Boolean,
+    /// A whole number in these bounds, not in quotes.
+    Whole(i64, i64),
+    /// A number in these bounds, not in quotes.
+    Real(f64, f64),
+    /// A whole number, or a quantity.
+    Amount,
     Text,
+    /// No other text.
+    Word(&'static str),
     Map,
+    /// A map with these keys.
+    Keys(Known),
+    /// A list of maps with these keys.
+    Items(Known),
     Any,
 }
 
-use Argument::{Any, AtLeast, Boolean, Map, Number, Text};
+/// The keys of a map, each with its values.
+type Known = &'static [(&'static str, Argument)];
+
+use Argument::{Amount, Any, AtLeast, Boolean, Items, Keys, Map, Number, Real, Text, Whole, Word};
+
+/// Without bounds.
+const EACH: Argument = Real(f64::NEG_INFINITY, f64::INFINITY);
+const NOT_NEGATIVE: Argument = Whole(0, i64::MAX);
+const PERCENT: Argument = Whole(0, 100);
+const PART: Argument = Real(0.0, 1.0);
+
+/// How plugin usage estimates the use of pods.
+const ESTIMATOR: Known = &[
+    ("request_ratio", PART),
+    ("burst_ratio", PART),
+    ("risk_threshold", PART),
+    ("risk_factor", Real(1.0, f64::INFINITY)),
+    ("be_cpu", Amount),
+    ("be_mem", Amount),
+];
+
+const OF_NODES: Known = &[("cpu", EACH), ("memory", EACH)];
+
+/// The strategies of plugin rescheduling.
+const STRATEGY: Known = &[
+    ("name", Word("lowNodeUtilization")),
+    (
+        "params",
+        Keys(&[
+            ("thresholds", Keys(OF_NODES)),
+            ("targetThresholds", Keys(OF_NODES)),
+        ]),
+    ),
+];
 
 impl PluginName {
     /// The names of its arguments; one may end in `*`.
@@ -82,16 +127,16 @@ impl PluginName {
             Self::TaskTopology => &[("task-topology.weight", Number)],
             Self::NumaAware => &[("weight", Number)],
             Self::Usage => &[
-                ("usage.weight", AtLeast(0.0)),
-                ("cpu.weight", AtLeast(0.0)),
-                ("memory.weight", AtLeast(0.0)),
-                ("thresholds", Map),
-                ("estimator", Map),
+                ("usage.weight", NOT_NEGATIVE),
+                ("cpu.weight", NOT_NEGATIVE),
+                ("memory.weight", NOT_NEGATIVE),
+                ("thresholds", Keys(&[("cpu", PERCENT), ("mem", PERCENT)])),
+                ("estimator", Keys(ESTIMATOR)),
             ],
             Self::Rescheduling => &[
                 ("interval", Text),
                 ("metricsPeriod", Text),
-                ("strategies", Any),
+                ("strategies", Items(STRATEGY)),
             ],
             Self::Tdm => &[
                 ("tdm.revocable-zone.*", Text),

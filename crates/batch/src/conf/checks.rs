@@ -1,10 +1,11 @@
-//! What a configuration says without effect, or against itself. Every mistake of this kind is reported when the file is read,
-//! because later it shows only as jobs that wait.
+//! Settings without effect, and settings that contradict each other. They are reported when the file is read, because later
+//! the only symptom is a waiting job.
 
 use super::Plugin;
 use super::arguments::Argument;
 use super::names::{Action, PluginName, Switch};
 use evictd_configuration::{Content, Entry, Fault, Node, Place, joined, mismatch};
+use evictd_pod::Quantity;
 use evictd_spelling::close;
 
 /// A plugin with its place.
@@ -25,6 +26,14 @@ const NAMES_VICTIMS: [PluginName; 7] = [
     PluginName::Pdb,
     PluginName::Tdm,
     PluginName::Cdp,
+];
+
+/// Plugins that name pods that gangpreempt may evict.
+const NAMES_GANG_VICTIMS: [PluginName; 4] = [
+    PluginName::Gang,
+    PluginName::Priority,
+    PluginName::Conformance,
+    PluginName::Capacity,
 ];
 
 /// Plugins of one tier that decide the same question in contradictory ways (S6-096). Across tiers the first one decides.
@@ -103,8 +112,12 @@ fn of_actions(actions: &[Action], loaded: &[LoadedPlugin]) -> Vec<(String, Strin
             ));
         }
     }
-    for action in [Action::Preempt, Action::GangPreempt] {
-        if at(action).is_some() && !has(&NAMES_VICTIMS) {
+    let victims: [(Action, &[PluginName]); 2] = [
+        (Action::Preempt, &NAMES_VICTIMS),
+        (Action::GangPreempt, &NAMES_GANG_VICTIMS),
+    ];
+    for (action, names) in victims {
+        if at(action).is_some() && !has(names) {
             let name = action.as_str();
             let message = format!("{name} has no plugin that names victims, so it evicts no pod");
             found.push((message, "add gang and priority to the tiers".to_owned()));
@@ -173,15 +186,15 @@ fn of_plugin(
     found
 }
 
-/// Why an argument means nothing. `known` are the names that there are; one may end in `*`.
-pub(super) fn argument(known: &[(&str, Argument)], entry: &Entry) -> Option<Fault> {
+/// Why an argument, or a part of it, means nothing, with the key of that. Each of the `known` names may end in `*`.
+pub(super) fn argument(known: &[(&str, Argument)], entry: &Entry) -> Vec<(String, Fault)> {
     let key = entry.key.as_str();
     let is_named = |name: &str| match name.strip_suffix('*') {
         Some(prefix) => key.len() > prefix.len() && key.starts_with(prefix),
         None => name == key,
     };
     if let Some((_, kind)) = known.iter().find(|(name, _)| is_named(name)) {
-        return kind.mistake(&entry.value);
+        return kind.mistakes(key, &entry.value);
     }
     let names = || known.iter().map(|(name, _)| *name);
     let advice = match close(key, names()) {
@@ -192,38 +205,90 @@ pub(super) fn argument(known: &[(&str, Argument)], entry: &Entry) -> Option<Faul
             names().collect::<Vec<_>>().join(", ")
         ),
     };
-    Some(Fault::new(entry.at, "unknown argument, which is ignored").advise(advice))
+    let fault = Fault::new(entry.at, "unknown argument, which is ignored").advise(advice);
+    vec![(key.to_owned(), fault)]
 }
 
 impl Argument {
-    fn mistake(self, value: &Node) -> Option<Fault> {
-        let text = match &value.content {
-            Content::Null => return None,
-            Content::Text(text) | Content::Number(text) => text.trim(),
-            _ => "",
-        };
-        let number = || text.parse::<f64>().ok();
-        let fault = match self {
-            Self::Any => return None,
-            Self::Map => matches!(value.content, Content::Map(_)).then_some(()),
-            Self::Text => (!text.is_empty()).then_some(()),
-            Self::Boolean => {
-                let is_boolean = matches!(value.content, Content::Bool(_));
-                (is_boolean || text.parse::<bool>().is_ok()).then_some(())
+    /// The mistakes in a value, each with its key.
+    fn mistakes(self, key: &str, value: &Node) -> Vec<(String, Fault)> {
+        match (self, &value.content) {
+            (Self::Keys(known), Content::Map(entries)) => {
+                let mistakes = entries.iter().flat_map(|entry| argument(known, entry));
+                mistakes
+                    .map(|(below, fault)| (joined(key, &below), fault))
+                    .collect()
             }
-            Self::Number => number().map(|_| ()),
-            Self::AtLeast(least) => number().filter(|number| *number >= least).map(|_| ()),
-        };
-        if fault.is_some() {
+            (Self::Items(known), Content::List(items)) => {
+                let mistakes = items.iter().enumerate().flat_map(|(at, item)| {
+                    Self::Keys(known).mistakes(&format!("{key}[{at}]"), item)
+                });
+                mistakes.collect()
+            }
+            _ => {
+                let fault = self.mistake(value);
+                fault
+                    .map(|fault| (key.to_owned(), fault))
+                    .into_iter()
+                    .collect()
+            }
+        }
+    }
+
+    fn mistake(self, value: &Node) -> Option<Fault> {
+        if value.is_null() || self.admits(value) {
             return None;
         }
         let expected = match self {
             Self::Any | Self::Text => "a text".to_owned(),
-            Self::Map => "a map".to_owned(),
+            Self::Map | Self::Keys(_) => "a map".to_owned(),
+            Self::Items(_) => "a list".to_owned(),
             Self::Boolean => "true or false".to_owned(),
-            Self::Number => "a number".to_owned(),
-            Self::AtLeast(least) => format!("a number of at least {least}"),
+            Self::Number | Self::Real(f64::NEG_INFINITY, _) => "a number".to_owned(),
+            Self::AtLeast(least) | Self::Real(least, f64::INFINITY) => {
+                format!("a number of at least {least}")
+            }
+            Self::Whole(least, i64::MAX) => format!("a whole number of at least {least}"),
+            Self::Whole(least, most) => format!("a whole number from {least} to {most}"),
+            Self::Real(least, most) => format!("a number from {least} to {most}"),
+            Self::Amount => "a whole number or a quantity".to_owned(),
+            Self::Word(word) => word.to_owned(),
         };
         Some(mismatch(value, &expected).advise("the default holds"))
+    }
+
+    fn admits(self, value: &Node) -> bool {
+        let text = match &value.content {
+            Content::Text(text) | Content::Number(text) => text.trim(),
+            _ => "",
+        };
+        let number = || text.parse::<f64>().ok();
+        let whole = || value.to_json().as_i64();
+        match self {
+            Self::Any => true,
+            Self::Map => matches!(value.content, Content::Map(_)),
+            Self::Keys(_) | Self::Items(_) => false,
+            Self::Text => !text.is_empty(),
+            Self::Boolean => {
+                matches!(value.content, Content::Bool(_)) || text.parse::<bool>().is_ok()
+            }
+            Self::Number => number().is_some(),
+            Self::AtLeast(least) => number().is_some_and(|number| number >= least),
+            Self::Whole(least, most) => {
+                whole().is_some_and(|number| (least..=most).contains(&number))
+            }
+            Self::Real(least, most) => {
+                let number = value.to_json().as_f64();
+                number.is_some_and(|number| (least..=most).contains(&number))
+            }
+            Self::Amount => match &value.content {
+                Content::Text(text) => {
+                    let quantity = text.parse::<Quantity>();
+                    quantity.is_ok_and(|quantity| quantity.milli_value() >= 0)
+                }
+                _ => whole().is_some_and(|number| number >= 0),
+            },
+            Self::Word(word) => text == word,
+        }
     }
 }

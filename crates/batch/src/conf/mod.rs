@@ -50,7 +50,7 @@ pub struct Conf {
     pub arguments: Vec<(Action, Arguments)>,
     /// How the use of nodes is measured.
     pub metrics: Arguments,
-    /// What is ignored or cannot have an effect, with its place.
+    /// Settings that are ignored or have no effect, each with its place.
     pub warnings: Vec<Mistake>,
 }
 

@@ -170,10 +170,10 @@ pub(crate) const REFUSED: [(&str, &str); 3] = [
         "extender",
         "its calls carry Volcano's internal structures: serve kube-scheduler's extender protocol in a profile of evictd-scheduler instead",
     ),
-    ("numaaware", "the plugin is named numa-aware"),
+    ("numaaware", "did you mean numa-aware?"),
 ];
 
-/// Actions that Volcano had once, each with what takes their place.
+/// Actions that Volcano had once, each with its replacement.
 pub(crate) const REMOVED: [(&str, &str); 2] = [("elect", RESERVATION), ("reserve", RESERVATION)];
 
 const RESERVATION: &str =

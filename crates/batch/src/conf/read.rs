@@ -1,10 +1,13 @@
-//! From the tree of a text to a configuration, with every mistake, and a warning for whatever is passed over.
+//! Builds the configuration from the tree of a text. It collects every mistake, and warns about each setting that it
+//! ignores.
 
+use super::arguments::Argument;
 use super::checks::{self, LoadedPlugin};
 use super::names::{Action, PluginName, REFUSED, REFUSED_ARGUMENTS, REMOVED, Switch, Switches};
 use super::{Arguments, Conf, ConfError, Plugin};
 use evictd_configuration::{
-    Content, Fault, InvalidConfiguration, Mistake, Node, joined, mismatch, unknown_key,
+    Content, Entry, Fault, InvalidConfiguration, Mistake, Node, Place, joined, mismatch,
+    unknown_key,
 };
 use evictd_spelling::{close, nearest};
 
@@ -16,12 +19,26 @@ pub(super) struct Reader<'f> {
     file: &'f str,
     mistakes: Vec<Mistake>,
     warnings: Vec<Mistake>,
-    /// What Volcano says about the first mistake, if it would report it.
+    /// Volcano's message for the first mistake, if Volcano reports it.
     volcano: Option<String>,
 }
 
 fn is_map(node: &Node) -> bool {
     matches!(node.content, Content::Map(_))
+}
+
+/// The warning about a name that is unknown or missing.
+fn skipped<'k>(
+    kind: &str,
+    (written, at): (&str, Option<Place>),
+    known: impl Iterator<Item = &'k str>,
+) -> Fault {
+    if written.is_empty() {
+        return Fault::new(at, format!("the {kind} has no name; it is skipped"));
+    }
+    let near = nearest(written, known).unwrap_or_default();
+    let message = format!("{written}: unknown {kind}; it is skipped");
+    Fault::new(at, message).advise(format!("the nearest is {near}"))
 }
 
 impl<'f> Reader<'f> {
@@ -259,8 +276,9 @@ impl<'f> Reader<'f> {
         }
         let arguments = self.arguments(node, path);
         let entries = node.get("arguments").map(|entry| entry.value.entries());
+        let path_of_arguments = joined(path, "arguments");
         for entry in entries.unwrap_or_default() {
-            let path = joined(&joined(path, "arguments"), &entry.key);
+            let path = joined(&path_of_arguments, &entry.key);
             let mut refused = REFUSED_ARGUMENTS.iter();
             let refused = refused.find(|(key, _)| *key == entry.key);
             match refused {
@@ -269,11 +287,7 @@ impl<'f> Reader<'f> {
                     self.mistake(&path, Fault::new(entry.at, message));
                 }
                 Some(_) => {}
-                None => {
-                    if let Some(fault) = checks::argument(name.arguments(), entry) {
-                        self.warning(&path, fault);
-                    }
-                }
+                None => self.arguments_without_effect(name.arguments(), entry, &path_of_arguments),
             }
         }
         Some(Plugin {
@@ -281,6 +295,13 @@ impl<'f> Reader<'f> {
             switches,
             arguments,
         })
+    }
+
+    /// Warns about an argument that means nothing, and about such parts of it.
+    fn arguments_without_effect(&mut self, known: &[(&str, Argument)], entry: &Entry, path: &str) {
+        for (key, fault) in checks::argument(known, entry) {
+            self.warning(&joined(path, &key), fault);
+        }
     }
 
     /// The plugin that this entry names; `None`, with a mistake or a warning, if it is not built.
@@ -304,14 +325,7 @@ impl<'f> Reader<'f> {
         }
         // A plugin that is skipped changes every decision, so the warning should be easy to act on.
         let known = PluginName::ALL.iter().map(|known| known.as_str());
-        let near = nearest(written, known).unwrap_or_default();
-        let message = if written.is_empty() {
-            "the plugin has no name; it is skipped".to_owned()
-        } else {
-            format!("{written}: unknown plugin; it is skipped")
-        };
-        let fault = Fault::new(at, message).advise(format!("the nearest is {near}"));
-        self.warning(&path, fault);
+        self.warning(&path, skipped("plugin", (written, at), known));
         None
     }
 
@@ -345,18 +359,17 @@ impl<'f> Reader<'f> {
         let Some(action) = Action::find(written) else {
             let at = entry.map_or(node.at, |entry| entry.value.at);
             let known = Action::ALL.into_iter().map(Action::as_str);
-            let near = nearest(written, known).unwrap_or_default();
-            let message = format!("{written}: unknown action; it is skipped");
-            let fault = Fault::new(at, message).advise(format!("the nearest is {near}"));
-            self.warning(&joined(path, "name"), fault);
+            self.warning(
+                &joined(path, "name"),
+                skipped("action", (written, at), known),
+            );
             return None;
         };
         let arguments = self.arguments(node, path);
         let entries = node.get("arguments").map(|entry| entry.value.entries());
         for entry in entries.unwrap_or_default() {
-            if let Some(fault) = checks::argument(action.arguments(), entry) {
-                self.warning(&joined(&joined(path, "arguments"), &entry.key), fault);
-            }
+            let path = joined(path, "arguments");
+            self.arguments_without_effect(action.arguments(), entry, &path);
         }
         Some((action, arguments))
     }

@@ -68,7 +68,7 @@ tiers:
     let plugin = &conf.tiers[0][0];
     assert!(!plugin.at(Switch::Overused) && plugin.at(Switch::Allocatable));
     assert_eq!(
-        told(&conf),
+        warnings_of(&conf),
         [
             "volcano-scheduler.conf:6:5: tiers[0].plugins[0].enableAllocatable: unknown key, which is ignored; did you mean \
              tiers[0].plugins[0].enabledAllocatable?"
@@ -92,7 +92,7 @@ fn s6_095_unknown_actions_fail_and_unknown_plugins_are_skipped() {
     let conf = Conf::read(&text("allocate")).unwrap();
     assert_eq!(conf.tiers[0].len(), 1);
     assert_eq!(
-        told(&conf),
+        warnings_of(&conf),
         [
             "volcano-scheduler.conf:4:11: tiers[0].plugins[0].name: gnag: unknown plugin; it is skipped; the nearest is gang"
         ]
@@ -133,7 +133,7 @@ fn s6_222_the_use_of_nodes_is_read_only_for_plugins_that_need_it() {
     let other = conf("usage", "{type: prometheus, address: \"http://p\"}");
     let warning = "volcano-scheduler.conf:5:17: metrics.type: prometheus: the use of nodes is read from \
                    metrics.k8s.io instead; write metrics_server";
-    assert_eq!(told(&other), [warning]);
+    assert_eq!(warnings_of(&other), [warning]);
 }
 
 #[test]
@@ -179,11 +179,10 @@ fn every_mistake_is_reported_at_once_with_its_place() {
 /// The warnings of a configuration with these actions and these lines of one tier.
 fn warnings(actions: &str, plugins: &str) -> Vec<String> {
     let text = format!("actions: \"{actions}\"\ntiers:\n- plugins:\n{plugins}");
-    let conf = Conf::parse("a.conf", &text).unwrap();
-    conf.warnings.iter().map(ToString::to_string).collect()
+    warnings_of(&Conf::parse("a.conf", &text).unwrap())
 }
 
-fn told(conf: &Conf) -> Vec<String> {
+fn warnings_of(conf: &Conf) -> Vec<String> {
     conf.warnings.iter().map(ToString::to_string).collect()
 }
 
@@ -211,19 +210,19 @@ fn a2_an_order_of_actions_that_stalls_jobs_is_reported_with_its_line() {
         ("enqueue, backfill", "allocate is missing"),
         ("allocate, shuffle", "shuffle has no plugin"),
     ] {
-        let told = warnings(actions, usual);
-        assert_eq!(told.len(), 1, "{told:?}");
+        let found = warnings(actions, usual);
+        assert_eq!(found.len(), 1, "{found:?}");
         let start = format!("a.conf:1:10: actions: {wanted}");
-        assert!(told[0].starts_with(&start), "{told:?}");
+        assert!(found[0].starts_with(&start), "{found:?}");
     }
-    let told = warnings("allocate, reclaim, preempt", "  - name: nodeorder\n");
+    let found = warnings("allocate, reclaim, preempt", "  - name: nodeorder\n");
     assert!(
-        told[0].contains("reclaim has no plugin that knows"),
-        "{told:?}"
+        found[0].contains("reclaim has no plugin that knows"),
+        "{found:?}"
     );
     assert!(
-        told[1].contains("preempt has no plugin that names"),
-        "{told:?}"
+        found[1].contains("preempt has no plugin that names"),
+        "{found:?}"
     );
 }
 
@@ -247,10 +246,13 @@ fn a2_plugins_that_contradict_each_other_are_reported_with_their_line() {
         ),
         ("  - name: overcommit\n", 4, "overcommit has no effect"),
     ] {
-        let told = warnings("allocate", plugins);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with(&format!("a.conf:{line}:")), "{told:?}");
-        assert!(told[0].contains(wanted), "{told:?}");
+        let found = warnings("allocate", plugins);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with(&format!("a.conf:{line}:")),
+            "{found:?}"
+        );
+        assert!(found[0].contains(wanted), "{found:?}");
     }
 }
 
@@ -291,11 +293,103 @@ fn a2_arguments_that_mean_nothing_are_reported_with_their_line() {
     ];
     for (plugin, argument, wanted) in table {
         let plugins = format!("  - name: {plugin}\n    arguments:\n      {argument}\n");
-        let told = warnings("enqueue, allocate", &plugins);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(wanted), "{told:?}");
-        assert!(told[0].starts_with("a.conf:"), "{told:?}");
+        let found = warnings("enqueue, allocate", &plugins);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains(wanted), "{found:?}");
+        assert!(found[0].starts_with("a.conf:"), "{found:?}");
     }
     let right = "  - name: binpack\n    arguments: {binpack.weight: 2, binpack.resources: a/b, binpack.resources.a/b: 3}\n";
     assert_eq!(warnings("enqueue, allocate", right), [""; 0]);
+}
+
+#[test]
+fn s6_222_arguments_that_are_not_read_are_reported_with_their_lines() {
+    let of_usage = "  - name: gang
+  - name: usage
+    arguments:
+      usage.weight: \"10\"
+      cpu.weight: 2.5
+      memory.weight: -1
+      thresholds:
+        memory: 70
+        cpu: 150
+        mem: 70
+      estimator:
+        request_ratio: 2
+        risk_factor: 0.5
+        be_cpu: half
+        be_mem: 200Mi
+        burst: 1
+";
+    let found = warnings("allocate", of_usage);
+    let starts = [
+        "a.conf:7:21: tiers[0].plugins[1].arguments.usage.weight: \"10\" is not a whole number of at least 0",
+        "a.conf:8:19: tiers[0].plugins[1].arguments.cpu.weight: 2.5 is not a whole number of at least 0",
+        "a.conf:9:22: tiers[0].plugins[1].arguments.memory.weight: -1 is not a whole number of at least 0",
+        "a.conf:11:9: tiers[0].plugins[1].arguments.thresholds.memory: unknown argument, which is ignored",
+        "a.conf:12:14: tiers[0].plugins[1].arguments.thresholds.cpu: 150 is not a whole number from 0 to 100",
+        "a.conf:15:24: tiers[0].plugins[1].arguments.estimator.request_ratio: 2 is not a number from 0 to 1",
+        "a.conf:16:22: tiers[0].plugins[1].arguments.estimator.risk_factor: 0.5 is not a number of at least 1",
+        "a.conf:17:17: tiers[0].plugins[1].arguments.estimator.be_cpu: \"half\" is not a whole number or a quantity",
+        "a.conf:19:9: tiers[0].plugins[1].arguments.estimator.burst: unknown argument, which is ignored",
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:#?}");
+    for (found, start) in found.iter().zip(starts) {
+        assert!(found.starts_with(start), "{found}");
+    }
+    let of_rescheduling = "  - name: rescheduling
+    arguments:
+      strategies:
+      - name: lowNodeUtilisation
+        params:
+          thresholds: {cpu: 20, mem: 20}
+          targetThresholds: {cpu: \"80\"}
+";
+    let found = warnings("allocate, shuffle", of_rescheduling);
+    let starts = [
+        "a.conf:7:15: tiers[0].plugins[0].arguments.strategies[0].name: \"lowNodeUtilisation\" is not lowNodeUtilization",
+        "a.conf:9:33: tiers[0].plugins[0].arguments.strategies[0].params.thresholds.mem: unknown argument, which is ignored",
+        "a.conf:10:35: tiers[0].plugins[0].arguments.strategies[0].params.targetThresholds.cpu: \"80\" is not a number",
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:#?}");
+    for (found, start) in found.iter().zip(starts) {
+        assert!(found.starts_with(start), "{found}");
+    }
+}
+
+#[test]
+fn s6_198_gangpreempt_needs_a_plugin_that_names_its_victims() {
+    // Volcano asks drf and tdm about single pods only.
+    let found = warnings("allocate, gangpreempt", "  - name: drf\n  - name: tdm\n");
+    let words = "gangpreempt has no plugin that names victims, so it evicts no pod";
+    assert!(found.iter().any(|found| found.contains(words)), "{found:?}");
+    for name in ["gang", "priority", "conformance", "capacity"] {
+        let found = warnings("allocate, gangpreempt", &format!("  - name: {name}\n"));
+        assert!(
+            !found.iter().any(|found| found.contains(words)),
+            "{name}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_is_missing_has_no_nearest_one() {
+    let found = warnings("allocate", "  - name: \"\"\n");
+    assert_eq!(
+        found,
+        ["a.conf:4:11: tiers[0].plugins[0].name: the plugin has no name; it is skipped"]
+    );
+    let text = "actions: allocate\nconfigurations:\n- arguments: {}\n";
+    let conf = Conf::parse("a.conf", text).unwrap();
+    let found = warnings_of(&conf);
+    assert_eq!(
+        found,
+        ["a.conf:3:3: configurations[0].name: the action has no name; it is skipped"]
+    );
+    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: numaaware\n";
+    let error = Conf::parse("a.conf", text).unwrap_err().to_string();
+    assert!(
+        error.contains("numaaware is not supported: did you mean numa-aware?"),
+        "{error}"
+    );
 }

@@ -24,8 +24,8 @@ pub(crate) fn choice(session: &mut Session<'_>, job: JobId) -> Option<Vec<Domain
     Some(session.topology.choice(session.tx.cluster, labels, taken))
 }
 
-/// The groups of near nodes in one of which all pods of a job have to be, the lowest tier first; `None` for one without a hard
-/// network topology. With Volcano's rules only action allocate knows them.
+/// The groups that may hold all pods of a job, lowest tier first. `None` without a hard network topology. In Volcano only
+/// allocate uses them.
 fn groups(session: &Session<'_>, job: JobId) -> Option<Vec<DomainId>> {
     let snapshot = &session.tx.snapshot;
     let network = snapshot.jobs[job].network.as_ref()?;

@@ -138,7 +138,7 @@ impl<'c> Session<'c> {
             tx: Transaction::new(cluster, snapshot, plugins, compat),
         };
         let mut outcome = Outcome::default();
-        close::report_open(&session.tx, &mut outcome);
+        close::report_open(&session.tx, observer.lists_groups(), &mut outcome);
         // The observer sees the state before nodes are reserved, as the report does.
         observer.opened(&session);
         reservation::reserve(&mut session);

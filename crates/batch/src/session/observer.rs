@@ -5,6 +5,11 @@ use crate::conf::Action;
 
 /// Called at the stages of a session.
 pub(crate) trait Observer {
+    /// Whether the outcome lists all groups of near nodes with their nodes.
+    fn lists_groups(&self) -> bool {
+        false
+    }
+
     /// Before any action.
     fn opened(&mut self, _session: &Session<'_>) {}
 

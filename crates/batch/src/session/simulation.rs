@@ -2,11 +2,21 @@
 
 use super::Cache;
 use super::objects::{Objects, Setting};
+use super::observer::Observer;
 use super::outcome::Outcome;
 use crate::conf::{Conf, ConfError};
 use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::Cluster;
 use hashbrown::HashSet;
+
+/// The report of a session that nothing follows.
+struct WholeReport;
+
+impl Observer for WholeReport {
+    fn lists_groups(&self) -> bool {
+        true
+    }
+}
 
 /// Runs one session on objects, with the configuration among them. Returns warnings beside the outcome: ignored
 /// configuration, and pods that cannot be read.
@@ -48,6 +58,6 @@ pub fn simulate(
         ..setting.clone()
     };
     let mut cache = Cache::of(&mut cluster, objects, setting);
-    let outcome = cache.session(&mut cluster, &conf, compat);
+    let outcome = cache.watched(&mut cluster, &conf, compat, &mut WholeReport);
     Ok((outcome, warnings))
 }

@@ -1,6 +1,6 @@
 //! What is said at the end.
 
-use crate::scenario::{Scenario, conf, told};
+use crate::scenario::{Scenario, conf, events_of};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Setting};
 use evictd_batch_objects::Compat;
@@ -171,7 +171,7 @@ fn s6_139_a_pod_has_its_condition_written_once() {
         )
     );
     assert_eq!(
-        told(&outcome, "j-work-1"),
+        events_of(&outcome, "j-work-1"),
         ["Warning FailedScheduling 0/1 nodes are unavailable: 1 Insufficient cpu."]
     );
     // A job with nothing to say of a pod alone says what there is to say of it all.
@@ -234,13 +234,13 @@ fn s6_140_a_group_has_events_about_its_state() {
         .waiting("j", 2, "1")
         .run();
     assert_eq!(
-        told(&outcome, "old"),
+        events_of(&outcome, "old"),
         ["Normal Scheduled pod group is ready"]
     );
     let wanted = "Warning Unschedulable 1/2 tasks in gang unschedulable: pod group is ready, 1 Binding, \
                   1 Pending, 1 minAvailable; Pending: 1 Unschedulable. Origin reason is j-work-1: \
                   0/1 nodes are unavailable: 1 Insufficient cpu.";
-    assert_eq!(told(&outcome, "j"), [wanted]);
+    assert_eq!(events_of(&outcome, "j"), [wanted]);
 }
 
 #[test]

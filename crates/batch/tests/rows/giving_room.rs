@@ -1,6 +1,6 @@
 //! Who gets room, and where.
 
-use crate::scenario::{Scenario, bound, conf, short, told};
+use crate::scenario::{Scenario, bound, conf, events_of, short};
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Outcome, Setting};
 use evictd_batch_objects::Compat;
@@ -420,5 +420,5 @@ fn s6_142_all_nodes_are_looked_at() {
         .run();
     assert_eq!(bound(&outcome, "j-work-0"), Some("z"));
     assert_eq!(outcome.session_nodes.len(), 301);
-    assert!(told(&outcome, "j-work-0").is_empty());
+    assert!(events_of(&outcome, "j-work-0").is_empty());
 }

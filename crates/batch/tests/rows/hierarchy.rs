@@ -1,6 +1,6 @@
 //! Plugin capacity along a tree of queues, and where ours decides otherwise.
 
-use crate::scenario::{Scenario, bound, conf, evicted, short, told};
+use crate::scenario::{Scenario, bound, conf, events_of, evicted, short};
 use evictd_batch_objects::{Compat, Difference};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ fn s6_153_a_branch_that_cannot_be_used_stops_no_other_queue() {
             .waiting("bad", 1, "1");
         let ours = scenario.run_as(Compat::EVICTD);
         assert_eq!(short(&ours.bound), ["good-work-0"], "{name}");
-        let told = told(&ours, "bad");
+        let told = events_of(&ours, "bad");
         assert!(told[0].contains(words), "{name}: {told:?}");
         let volcano = scenario.run();
         assert!(volcano.bound.is_empty(), "{name}");
@@ -143,7 +143,7 @@ fn s6_161_jobs_below_a_closed_queue_are_not_let_in_and_those_let_in_go_on() {
         .waiting("old", 1, "1");
     let ours = scenario.run_as(Compat::EVICTD);
     assert_eq!(short(&ours.bound), ["old-work-0"]);
-    assert!(told(&ours, "new")[0].contains("queue a above its queue is not open"));
+    assert!(events_of(&ours, "new")[0].contains("queue a above its queue is not open"));
     assert_eq!(short(&scenario.run().bound), ["new-work-0", "old-work-0"]);
 }
 

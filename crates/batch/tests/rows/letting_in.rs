@@ -1,6 +1,6 @@
 //! What is looked at, and who is let in.
 
-use crate::scenario::{Scenario, bound, conf, short, told};
+use crate::scenario::{Scenario, bound, conf, events_of, short};
 use evictd_batch::session::{Objects, Setting, simulate};
 use evictd_batch_objects::Compat;
 use serde_json::json;
@@ -179,14 +179,17 @@ fn s6_105_a_little_more_is_let_in_than_there_is_room_for() {
             .job_with("in", 1, "Inqueue", &json!({"minResources": {"cpu": "5"}}))
             .job_with("new", 1, "Pending", &json!({"minResources": {"cpu": cpu}}))
             .run();
-        (outcome.phases["default/new"].clone(), told(&outcome, "new"))
+        (
+            outcome.phases["default/new"].clone(),
+            events_of(&outcome, "new"),
+        )
     };
     // Ten cores times 1.2, less one in use, less five promised: six are left.
     assert_eq!(phases("overcommit", "6").0, "Inqueue");
-    let (phase, told) = phases("overcommit", "6001m");
+    let (phase, words) = phases("overcommit", "6001m");
     assert_eq!(phase, "Pending");
     assert_eq!(
-        told[0],
+        words[0],
         "Normal Unschedulable resource in cluster is overused: overused cpu"
     );
     let one = "{name: overcommit, arguments: {overcommit-factor: 1.0}}";
@@ -301,15 +304,15 @@ fn a_group_or_pod_with_too_many_resources_is_reported_and_others_are_placed() {
             .run_as(compat);
         assert_eq!(outcome.phases["default/group"], "Pending");
         let conditions = &outcome.pod_groups["default/group"].conditions;
-        let told =
+        let words =
             "spec.minResources: names 60000 different resources; more than 256 are not looked at";
         assert!(
-            conditions.iter().any(|own| own.message.contains(told)),
+            conditions.iter().any(|own| own.message.contains(words)),
             "{conditions:?}"
         );
         assert_eq!(short(&outcome.bound), ["good-work-0", "late-work-0"]);
         let pods = &outcome.pod_conditions["default/pods-work-0"];
-        let told = "spec.containers: names 300 different resources";
-        assert!(format!("{pods:?}").contains(told), "{pods:?}");
+        let words = "spec.containers: names 300 different resources";
+        assert!(format!("{pods:?}").contains(words), "{pods:?}");
     }
 }

@@ -354,3 +354,41 @@ fn s6_188_a_hard_topology_of_pods_that_no_policy_can_match_waits_and_says_so() {
     let soft = json!({"name": "s", "networkTopology": {"mode": "soft"}});
     assert_eq!(says_of(soft).0, 2);
 }
+
+#[test]
+fn parts_with_the_same_name_are_not_the_same_part() {
+    let spec = json!({"queue": "new", "minMember": 1, "subGroupPolicy": [{
+        "name": "p", "subGroupSize": 1, "minSubGroups": 2, "matchLabelKeys": ["x", "y"],
+    }]});
+    let mut racks = Racks::new("allocate", PLUGINS).job("parts", &spec, &["", ""]);
+    for (at, labels) in [("a-b", "c"), ("a", "b-c")].into_iter().enumerate() {
+        racks.0["pods"][at]["metadata"]["labels"] = json!({"x": labels.0, "y": labels.1});
+    }
+    assert_eq!(racks.run(Compat::EVICTD).bound.len(), 2);
+    // In Volcano their names decide, so there is one part.
+    assert!(racks.run(Compat::VOLCANO).bound.is_empty());
+}
+
+#[test]
+fn s6_194_evictions_for_a_gang_are_tried_in_so_many_groups() {
+    let evicted = |most: i64| {
+        let plugins = "priority gang predicates network-topology-aware";
+        let mut racks = Racks::new("gangpreempt", plugins);
+        let mut conf: Value = serde_json::from_str(racks.0["conf"].as_str().unwrap()).unwrap();
+        let arguments = json!({"maxDomains": most});
+        conf["configurations"] = json!([{"name": "gangpreempt", "arguments": arguments}]);
+        racks.0["conf"] = json!(conf.to_string());
+        let as_high = json!({"queue": "new", "priorityClassName": "high"});
+        let low = json!({"queue": "new", "minMember": 0});
+        let mut near = hard("new", 1);
+        near["priorityClassName"] = json!("high");
+        // Only the pods of the second rack have a lower priority.
+        let racks = racks
+            .job("kept", &as_high, &["a1", "a1", "a2", "a2"])
+            .job("low", &low, &["b1", "b1", "b2", "b2"])
+            .job("near", &near, &["", ""]);
+        victims(&racks.run(Compat::EVICTD), &racks)
+    };
+    assert_eq!(evicted(1), (String::new(), 0));
+    assert_eq!(evicted(2), ("b".to_owned(), 2));
+}

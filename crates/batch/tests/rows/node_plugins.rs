@@ -157,3 +157,125 @@ fn s6_222_an_eviction_that_is_undone_leaves_the_estimates_as_they_were() {
     let inexact = Compat::EVICTD.without(Difference::ExactUndo);
     assert_eq!(node(inexact), "b");
 }
+
+#[test]
+fn s6_217_a_running_task_keeps_its_role_off_its_node() {
+    let conf = conf("allocate", &[&["gang", "predicates", "task-topology"]]);
+    let marks =
+        json!({"metadata": {"annotations": {"volcano.sh/task-topology-anti-affinity": "work"}}});
+    let cluster = Scenario::new(&conf)
+        .node("a", "9")
+        .node("b", "9")
+        .job("j", 1, "Running")
+        .group_with(&marks)
+        .running("j", 0, &["a"], "1")
+        .pod("j-work-1", "j", "1", &json!({}));
+    assert_eq!(
+        bound(&cluster.run_as(Compat::EVICTD), "j-work-1"),
+        Some("b")
+    );
+    // Volcano counts the tasks of this session only.
+    assert_eq!(
+        bound(&cluster.run_as(Compat::VOLCANO), "j-work-1"),
+        Some("a")
+    );
+}
+
+/// A node with so much allocatable memory, in a rack.
+fn in_rack(cluster: Scenario, name: &str, cpu: &str, memory: &str) -> Scenario {
+    let room = json!({"memory": memory});
+    cluster.node_with(
+        name,
+        cpu,
+        &json!({"status": {"allocatable": room, "capacity": room}}),
+    )
+}
+
+#[test]
+fn s6_217_a_placement_that_is_undone_leaves_the_order_of_the_tasks() {
+    let conf = conf(
+        "allocate",
+        &[&[
+            "gang",
+            "predicates",
+            "network-topology-aware",
+            "task-topology",
+        ]],
+    );
+    // The roles are the same, and the requests are not.
+    let conf = format!(
+        "{conf}configurations:\n- name: allocate\n  arguments: {{predicateErrorCacheEnable: false}}\n"
+    );
+    let rack = |name: &str, nodes: [&str; 2]| {
+        let members =
+            nodes.map(|node| json!({"type": "Node", "selector": {"exactMatch": {"name": node}}}));
+        json!({"metadata": {"name": name}, "spec": {"tier": 1, "members": members}})
+    };
+    let asks = |cpu: &str, memory: &str| {
+        let requests = json!({"cpu": cpu, "memory": memory});
+        json!({"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}})
+    };
+    let mut cluster = Scenario::new(&conf);
+    // In the first rack the last task finds no room, because no node has enough memory.
+    for (name, cpu, memory) in [
+        ("a1", "4", "2Gi"),
+        ("a2", "4", "2Gi"),
+        ("x", "5", "1Gi"),
+        ("y", "1", "5Gi"),
+    ] {
+        cluster = in_rack(cluster, name, cpu, memory);
+    }
+    let near = json!({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}});
+    let marks = json!({"metadata": {"annotations": {"volcano.sh/task-topology-affinity": "work"}}});
+    let outcome = cluster
+        .job_with("j", 3, "Inqueue", &near)
+        .group_with(&marks)
+        .pod("j-work-0", "j", "0", &asks("100m", "1Mi"))
+        .pod("j-work-1", "j", "0", &asks("3", "1Mi"))
+        .pod("j-work-2", "j", "0", &asks("100m", "3Gi"))
+        .further(
+            "hyperNodes",
+            json!([rack("a", ["a1", "a2"]), rack("b", ["x", "y"])]),
+        )
+        .run_as(Compat::EVICTD);
+    // The first two share a node, and the last one is alone.
+    let nodes = ["j-work-0", "j-work-1", "j-work-2"].map(|pod| bound(&outcome, pod).unwrap());
+    assert_eq!(nodes, ["x", "x", "y"]);
+}
+
+#[test]
+fn s6_223_a_node_without_enough_processors_is_not_the_best() {
+    let conf = conf("allocate", &[&["gang", "predicates", "numa-aware"]]);
+    let topology = |node: &str, free: &str| {
+        let place = |numa: u32| json!({"numa": numa, "socket": numa, "core": 0});
+        json!({"metadata": {"name": node}, "spec": {
+            "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "best-effort"},
+            "numares": {"cpu": {"allocatable": free}},
+            "cpuDetail": {"0": place(0), "1": place(0), "2": place(1), "3": place(1)},
+        }})
+    };
+    let amounts = json!({"cpu": "2", "memory": "1Gi"});
+    let pod = json!({
+        "metadata": {"annotations": {"volcano.sh/numa-topology-policy": "best-effort"}},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]},
+    });
+    let cluster = |free_on_b: &str| {
+        Scenario::new(&conf)
+            .node("a", "4")
+            .node("b", "4")
+            .job("j", 1, "Inqueue")
+            .pod("j-work-0", "j", "0", &pod)
+            .further(
+                "numatopologies",
+                json!([topology("a", "1"), topology("b", free_on_b)]),
+            )
+    };
+    let node = |free_on_b: &str, compat: Compat| {
+        let outcome = cluster(free_on_b).run_as(compat);
+        bound(&outcome, "j-work-0").map(str::to_owned)
+    };
+    assert_eq!(node("0-3", Compat::EVICTD).as_deref(), Some("b"));
+    assert_eq!(node("0-3", Compat::VOLCANO).as_deref(), Some("a"));
+    // The kubelet admits the pod on neither.
+    assert_eq!(node("3", Compat::EVICTD), None);
+}

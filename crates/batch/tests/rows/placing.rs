@@ -1,6 +1,6 @@
 //! Jobs are let in once they could be placed.
 
-use crate::scenario::{Scenario, conf, evicted, told};
+use crate::scenario::{Scenario, conf, events_of, evicted};
 use evictd_batch::session::Outcome;
 use evictd_batch_objects::{Compat, Difference};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn a_job_that_does_not_fit_on_any_node_is_not_let_in() {
         let words = format!("there is no room now for 1 pod{task} that asks for cpu 4");
         let message = &group.conditions[0].message;
         assert!(message.contains(&words), "{message}");
-        assert!(told(&ours, "new")[0].contains(&words));
+        assert!(events_of(&ours, "new")[0].contains(&words));
     }
 }
 

@@ -232,8 +232,8 @@ pub(crate) fn bound<'o>(outcome: &'o Outcome, pod: &str) -> Option<&'o str> {
         .map(String::as_str)
 }
 
-/// What is told of an object.
-pub(crate) fn told(outcome: &Outcome, object: &str) -> Vec<String> {
+/// The events of an object.
+pub(crate) fn events_of(outcome: &Outcome, object: &str) -> Vec<String> {
     let events = outcome.events.iter();
     let events = events.filter(|own| own.object == format!("default/{object}"));
     events

@@ -1,6 +1,6 @@
 //! What queues hold and deserve.
 
-use crate::scenario::{Scenario, conf, evicted, short, told};
+use crate::scenario::{Scenario, conf, events_of, evicted, short};
 use evictd_batch::session::{Outcome, QueueOutcome};
 use serde_json::{Value, json};
 
@@ -187,7 +187,7 @@ fn s6_134_a_job_is_let_in_while_its_queue_has_room_for_its_need() {
     let refused = outcome("2001m");
     assert_eq!(refused.phases["default/new"], "Pending");
     assert_eq!(
-        told(&refused, "new")[0],
+        events_of(&refused, "new")[0],
         "Normal Unschedulable queue resource quota insufficient: insufficient cpu"
     );
 }

@@ -1,6 +1,6 @@
 //! Groups that grow: a driver runs, and its executors, which were made later, wait for room.
 
-use crate::scenario::{Scenario, bound, conf, evicted, told};
+use crate::scenario::{Scenario, bound, conf, events_of, evicted};
 use evictd_batch_objects::{Compat, Difference};
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn a_group_that_grew_runs_while_its_next_tasks_wait() {
         assert!(outcome.bound.is_empty(), "both or none");
         let condition = &outcome.pod_groups["default/spark"].conditions[0];
         assert_eq!(condition.kind.as_str(), "Unschedulable");
-        assert!(told(&outcome, "spark")[0].contains("Unschedulable"));
+        assert!(events_of(&outcome, "spark")[0].contains("Unschedulable"));
     }
     let scenario = grown(&gangs(), "3", 2);
     let outcome = scenario.run_as(Compat::EVICTD);

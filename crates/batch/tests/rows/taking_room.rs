@@ -1,6 +1,6 @@
 //! Who has to go for others.
 
-use crate::scenario::{Scenario, conf, evicted, short, told};
+use crate::scenario::{Scenario, conf, events_of, evicted, short};
 use evictd_batch::session::EvictionKind;
 use evictd_batch_objects::Compat;
 use serde_json::{Value, json};
@@ -271,7 +271,7 @@ fn s6_119_the_group_has_an_event_for_each_evicted_pod() {
         .waiting("new", 2, "1")
         .run();
     assert_eq!(
-        told(&outcome, "old"),
+        events_of(&outcome, "old"),
         [
             "Normal Evict preempt",
             "Normal Evict preempt",

@@ -4,7 +4,7 @@ use super::domain_placement::Which;
 use crate::conf::Action;
 use crate::session::Session;
 use crate::session::actions::domain_placement;
-use crate::session::actions::group_placement::{self, Worksheet};
+use crate::session::actions::group_placement::{self, PendingParts};
 use crate::session::actions::task_placement::{self, Goal};
 use crate::session::domain_search;
 use crate::session::priority_queue::PriorityQueue;
@@ -21,7 +21,7 @@ struct Line {
     /// By job, its pending tasks, once it was tried.
     tasks: Vec<Option<PriorityQueue<TaskId>>>,
     /// The pending tasks of jobs that are placed part by part, once they were tried.
-    worksheets: HashMap<JobId, Worksheet>,
+    pending: HashMap<JobId, PendingParts>,
     /// The jobs for which nodes were freed.
     nominated: Vec<JobId>,
 }
@@ -107,7 +107,7 @@ fn line(session: &mut Session<'_>) -> Line {
         queues: PriorityQueue::default(),
         jobs: vec![PriorityQueue::default(); queues],
         tasks: vec![None; session.tx.snapshot.jobs.len()],
-        worksheets: HashMap::new(),
+        pending: HashMap::new(),
         nominated: Vec::new(),
     };
     for job in session.tx.snapshot.live.clone() {
@@ -141,15 +141,15 @@ fn line(session: &mut Session<'_>) -> Line {
 
 /// The turn of a job that is placed part by part or within groups of near nodes.
 fn turn_by_groups(session: &mut Session<'_>, line: &mut Line, job: JobId, queue: QueueId) {
-    let mut worksheet = match line.worksheets.remove(&job) {
-        Some(worksheet) => worksheet,
-        None => Worksheet::of(session.tx.tiers(), job),
+    let mut pending = match line.pending.remove(&job) {
+        Some(pending) => pending,
+        None => PendingParts::of(session.tx.tiers(), job),
     };
-    if worksheet.is_empty() || session.tx.snapshot.nodes.is_empty() {
+    if pending.is_empty() || session.tx.snapshot.nodes.is_empty() {
         return;
     }
-    let Some((operations, group)) = group_placement::place(session, job, &mut worksheet) else {
-        group_placement::say_best(session, job);
+    let Some((operations, group)) = group_placement::place(session, job, &mut pending) else {
+        group_placement::record_best_domain(session, job);
         return;
     };
     // A job that will be complete after pending evictions keeps its places for this session.
@@ -157,10 +157,10 @@ fn turn_by_groups(session: &mut Session<'_>, line: &mut Line, job: JobId, queue:
         session.tx.commit(operations);
         group_placement::record(&mut session.tx.snapshot, job, group);
         reservation::starts(session, job);
-        if !worksheet.is_empty() {
+        if !pending.is_empty() {
             line.jobs[queue].push(job, |one, other| session.tx.tiers().job_before(one, other));
         }
-        line.worksheets.insert(job, worksheet);
+        line.pending.insert(job, pending);
     }
 }
 

@@ -83,7 +83,8 @@ impl PartsLeft {
         for (at, policy) in network.policies.iter().enumerate() {
             if let Some(min) = policy.min_sub_groups {
                 left.counts = true;
-                *left.by_policy.entry(Some(at)).or_default() -= min;
+                let left = left.by_policy.entry(Some(at)).or_default();
+                *left = left.saturating_sub(min);
             }
         }
         left
@@ -102,7 +103,8 @@ impl PartsLeft {
             && !self.broken.contains(&task.sub_job)
         {
             self.broken.push(task.sub_job);
-            *self.by_policy.entry(part.policy).or_default() -= 1;
+            let left = self.by_policy.entry(part.policy).or_default();
+            *left = left.saturating_sub(1);
         }
     }
 }
@@ -120,7 +122,8 @@ fn split(snapshot: &Snapshot, job_id: JobId, tasks: Vec<TaskId>) -> (Vec<TaskId>
             task.status.is_allocated() || task.status == Status::Succeeded
         });
         for (role, min) in &job.min_task_member {
-            by_role.insert(*role, ready.get(role).copied().unwrap_or(0) - min);
+            let ready = ready.get(role).copied().unwrap_or(0);
+            by_role.insert(*role, ready.saturating_sub(*min));
         }
     }
     let mut parts = PartsLeft::of(snapshot, job_id);

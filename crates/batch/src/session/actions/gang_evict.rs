@@ -3,7 +3,7 @@
 use super::bundles::{self, Bundle};
 use crate::conf::Action;
 use crate::session::Session;
-use crate::session::actions::group_placement::Worksheet;
+use crate::session::actions::group_placement::PendingParts;
 use crate::session::actions::task_placement;
 use crate::session::domain_search;
 use crate::session::eviction_kind::EvictionKind;
@@ -65,7 +65,7 @@ impl Demand {
         let tiers = session.tx.tiers();
         let was_ready = tiers.is_ready(job);
         let mut parts = if tiers.snapshot.jobs[job].network.is_some() {
-            Worksheet::of(tiers, job).into_parts(tiers, job)
+            PendingParts::of(tiers, job).into_parts(tiers, job)
         } else {
             let mut waiting = task_placement::waiting(tiers, job);
             let tasks =
@@ -210,7 +210,7 @@ fn candidates(
     let snapshot = &session.tx.snapshot;
     let ours = session.tx.compat.has(Difference::SpareProtectedPods);
     let to = &snapshot.jobs[preemptor];
-    let may_go = |id: &TaskId| {
+    let is_candidate = |id: &TaskId| {
         let task = &snapshot.tasks[*id];
         let job = &snapshot.jobs[task.job];
         let spared = job
@@ -234,7 +234,7 @@ fn candidates(
     };
     let nodes = snapshot.hyper_nodes.at(group).nodes.iter();
     let on_nodes = nodes.flat_map(|node| snapshot.nodes[node.index()].tasks.iter());
-    on_nodes.copied().filter(may_go).collect()
+    on_nodes.copied().filter(is_candidate).collect()
 }
 
 /// The bundles without the tasks that the plugins do not permit. A whole bundle stays only if all of it may go.

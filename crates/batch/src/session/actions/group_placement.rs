@@ -8,13 +8,12 @@ use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{DomainId, JobId, TaskId};
-use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::{Operations, Placement};
 
 /// The pending tasks of a job by its parts.
 #[derive(Debug, Clone)]
-pub(super) struct Worksheet {
+pub(super) struct PendingParts {
     /// The parts that have some.
     parts: Vec<usize>,
     /// The parts that the job needs to start.
@@ -27,13 +26,13 @@ pub(super) struct Worksheet {
 struct Solution {
     group: HyperNodeId,
     placements: Vec<Placement>,
-    worksheet: Worksheet,
+    pending: PendingParts,
     /// By part, the group of its placed tasks.
     allocated: Vec<Option<HyperNodeId>>,
     score: f64,
 }
 
-impl Worksheet {
+impl PendingParts {
     pub(super) fn of(tiers: Tiers<'_>, job: JobId) -> Self {
         let Some(network) = &tiers.snapshot.jobs[job].network else {
             return Self {
@@ -131,12 +130,12 @@ fn required(tiers: Tiers<'_>, job: JobId) -> Vec<usize> {
 pub(super) fn place(
     session: &mut Session<'_>,
     job: JobId,
-    worksheet: &mut Worksheet,
+    pending: &mut PendingParts,
 ) -> Option<(Operations, HyperNodeId)> {
     for groups in tiers_of_job(session, job) {
         let mut best: Option<Solution> = None;
         for group in groups {
-            let found = try_job(session, job, worksheet, group);
+            let found = try_job(session, job, pending, group);
             if let Some(found) = found
                 && best.as_ref().is_none_or(|best| found.score > best.score)
             {
@@ -144,7 +143,7 @@ pub(super) fn place(
             }
         }
         let Some(best) = best else { continue };
-        *worksheet = best.worksheet;
+        *pending = best.pending;
         set_allocated(&mut session.tx.snapshot, job, &best.allocated);
         return Some((session.tx.repeat(&best.placements), best.group));
     }
@@ -172,25 +171,25 @@ fn tiers_of_job(session: &Session<'_>, job: JobId) -> Vec<Vec<HyperNodeId>> {
 fn try_job(
     session: &mut Session<'_>,
     job: JobId,
-    worksheet: &Worksheet,
+    pending: &PendingParts,
     group: HyperNodeId,
 ) -> Option<Solution> {
     let of_job = &mut session.tx.snapshot.jobs[job];
     of_job.fit_errors.clear();
     of_job.failed_roles.clear();
     let before = allocated(&session.tx.snapshot, job);
-    let mut worksheet = worksheet.clone();
+    let mut pending = pending.clone();
     let mut operations = Operations::default();
     let mut score = 0.0;
-    while let Some(part) = worksheet.pop(session.tx.tiers(), job) {
-        let tasks = &mut worksheet.tasks[part];
+    while let Some(part) = pending.pop(session.tx.tiers(), job) {
+        let tasks = &mut pending.tasks[part];
         let Some((placed, of_part)) = place_part(session, (job, part), tasks, group) else {
             continue;
         };
         operations.append(placed);
         score += of_part;
         if !tasks.is_empty() {
-            worksheet.parts.push(part);
+            pending.parts.push(part);
         }
         if session.tx.tiers().is_ready(job) {
             break;
@@ -201,7 +200,7 @@ fn try_job(
     let solution = starts.then(|| Solution {
         group,
         placements: operations.placements(&session.tx.snapshot),
-        worksheet,
+        pending,
         allocated: allocated(&session.tx.snapshot, job),
         score,
     });
@@ -309,8 +308,7 @@ fn forget_errors(snapshot: &mut Snapshot, job: JobId, part: usize) {
     job.fit_errors
         .retain(|task, _| tasks[task.index()].sub_job != part);
     // A role of another part says nothing about this one.
-    let left: Vec<Role> = Vec::new();
-    job.failed_roles = left;
+    job.failed_roles.clear();
 }
 
 /// By part, the group of its placed tasks.
@@ -329,7 +327,7 @@ fn set_allocated(snapshot: &mut Snapshot, job: JobId, groups: &[Option<HyperNode
 }
 
 /// Notes the group in which most pods of a job fit that has to be in one.
-pub(super) fn say_best(session: &mut Session<'_>, job: JobId) {
+pub(super) fn record_best_domain(session: &mut Session<'_>, job: JobId) {
     let Some(choice) = domain_search::choice(session, job) else {
         return;
     };

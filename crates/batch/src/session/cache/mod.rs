@@ -133,7 +133,7 @@ impl Cache {
         (outcome, Some(observer.into_diagnosis()))
     }
 
-    fn watched(
+    pub(super) fn watched(
         &mut self,
         cluster: &mut Cluster,
         conf: &Conf,
@@ -520,7 +520,7 @@ impl Cache {
         let tasks = &self.snapshot.tasks;
         let pods = &self.pods;
         let numa = &mut self.snapshot.facts.numa;
-        // A pod that was not bound, or is gone, has none.
+        // Only pods on their node keep processors: unbound and deleted pods have none.
         numa.keep(|node, pod| {
             let task = pods.get(pod).map(|task| &tasks[*task]);
             task.is_some_and(|task| task.node == Some(node) && !task.status.is_done())

@@ -10,11 +10,12 @@ use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::{
-    ConditionText, Further, PodScheduled, Status, Task, index_of, quality_of,
+    ConditionText, Further, PodScheduled, Status, Task, index_of,
 };
 use crate::session::snapshot::upstream::upstream_job_of;
 use evictd_batch_objects::{GROUP_NAME, PodGroupPhase, PodGroupStatus, TASK_SPEC, queue_of};
 use evictd_placement::{Cluster, NodeId};
+use evictd_pod::QosClass;
 use evictd_pod::wire::{Metadata, Pod, Time, full_name};
 use std::sync::Arc;
 
@@ -214,7 +215,7 @@ impl Cache {
             best_effort: false,
             gated: !pod.spec.scheduling_gates.is_empty(),
             preemptable: preemptable.is_none_or(is_true),
-            quality: quality_of(pod),
+            quality: QosClass::of_pod(pod),
             uses_zones: match annotation(ZONE) {
                 Some(zone) => zone == "*",
                 None => annotation(PREEMPTABLE).is_some_and(is_true),

@@ -17,7 +17,7 @@ use crate::session::transaction::Transaction;
 use std::collections::BTreeMap;
 
 /// Before any action.
-pub(crate) fn report_open(tx: &Transaction<'_>, outcome: &mut Outcome) {
+pub(crate) fn report_open(tx: &Transaction<'_>, lists_groups: bool, outcome: &mut Outcome) {
     let by_rank = tx.snapshot.by_rank.iter();
     outcome.session_nodes = by_rank.map(|node| tx.node_name(*node).to_owned()).collect();
     let mut queues = PriorityQueue::default();
@@ -51,7 +51,7 @@ pub(crate) fn report_open(tx: &Transaction<'_>, outcome: &mut Outcome) {
     }
     outcome.queues_at_open = queue_outcomes(tx, true);
     outcome.queue_tree_at_open = queue_tree(tx);
-    report_groups(tx, outcome);
+    report_groups(tx, lists_groups, outcome);
     let job_shares = tx.plugins.all().find_map(Plugin::job_shares);
     outcome.job_shares_at_open = job_shares.map(|job_shares| {
         let shares = tx.snapshot.live_jobs().map(|(index, job)| {
@@ -70,7 +70,7 @@ pub(crate) fn report_open(tx: &Transaction<'_>, outcome: &mut Outcome) {
 }
 
 /// The groups of near nodes, if there are any.
-fn report_groups(tx: &Transaction<'_>, outcome: &mut Outcome) {
+fn report_groups(tx: &Transaction<'_>, lists_groups: bool, outcome: &mut Outcome) {
     let snapshot = &tx.snapshot;
     let groups = &snapshot.hyper_nodes;
     if groups.is_flat() {
@@ -90,7 +90,8 @@ fn report_groups(tx: &Transaction<'_>, outcome: &mut Outcome) {
         };
         (name(id), outcome)
     });
-    outcome.hyper_nodes_at_open = Some(shown.collect());
+    // They are as many texts as there are nodes in groups.
+    outcome.hyper_nodes_at_open = lists_groups.then(|| shown.collect());
     outcome.hyper_nodes_ready = Some(groups.ready);
     outcome.cache_errors.clone_from(&groups.mistakes);
     outcome.allocated_hyper_nodes_at_open = Some(groups_of_jobs(snapshot));

@@ -136,7 +136,8 @@ fn closed(tx: &Transaction<'_>, queue: QueueId) -> BlockingReason {
     BlockingReason::Closed { queue }
 }
 
-/// What a queue or the nearest one above it lacks of an amount, computed from its share, and the key that limits it.
+/// The resources that an amount exceeds in a queue, or in the nearest queue above it, and the limiting key. The amount is
+/// computed from the share.
 fn exceeded(
     tx: &Transaction<'_>,
     (plugin, queue): (PluginName, QueueId),

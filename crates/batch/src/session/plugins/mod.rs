@@ -444,9 +444,9 @@ fn build(
             let plugin = network_topology_aware::NetworkTopologyAware::open(snapshot, arguments);
             Box::new(plugin)
         }
-        PluginName::NumaAware => {
-            Box::new(numa_aware::NumaAware::open(snapshot, cluster, arguments))
-        }
+        PluginName::NumaAware => Box::new(numa_aware::NumaAware::open(
+            snapshot, cluster, arguments, compat,
+        )),
         PluginName::Usage => Box::new(usage::Usage::open(
             snapshot,
             cluster,

@@ -149,7 +149,8 @@ impl NetworkTopologyAware {
         if lowest == highest {
             1.0
         } else if (lowest..=highest).contains(&tier) {
-            f64::from(highest - tier) / f64::from(highest - lowest)
+            let distance = |tier: i32| f64::from(highest) - f64::from(tier);
+            distance(tier) / distance(lowest)
         } else {
             0.0
         }
@@ -172,18 +173,36 @@ impl NetworkTopologyAware {
             .collect();
         let scores = groups.iter().map(|group| self.near(*group, allocated));
         let mut scores: Vec<f64> = scores.collect();
+        self.break_ties(snapshot, part, &mut scores, &groups);
+        scores
+    }
+
+    /// Adds to each of the best scores, if there are several, the part of the tasks that are in the group.
+    fn break_ties(
+        &self,
+        snapshot: &Snapshot,
+        part: &SubJob,
+        scores: &mut [f64],
+        groups: &[Option<HyperNodeId>],
+    ) {
         let best = scores.iter().copied().fold(-1.0, f64::max);
-        let mut shares: BTreeMap<Option<HyperNodeId>, f64> = BTreeMap::new();
         let is_best = |score: f64| score.total_cmp(&best).is_eq();
-        if scores.iter().filter(|score| is_best(**score)).count() > 1 {
-            for (score, group) in scores.iter_mut().zip(&groups) {
-                if is_best(*score) {
-                    let share = shares.entry(*group);
-                    *score += *share.or_insert_with(|| self.part_in(snapshot, part, *group));
-                }
+        if scores.iter().filter(|score| is_best(**score)).count() <= 1 {
+            return;
+        }
+        let mut shares: BTreeMap<Option<HyperNodeId>, f64> = BTreeMap::new();
+        for (score, group) in scores.iter_mut().zip(groups) {
+            if is_best(*score) {
+                let share = shares.entry(*group);
+                *score += *share.or_insert_with(|| self.part_in(snapshot, part, *group));
             }
         }
-        scores
+    }
+
+    /// Scores from 0 to 100, by the weight of the plugin.
+    fn weighted(&self, scores: Vec<f64>) -> Vec<f64> {
+        let scores = scores.into_iter();
+        scores.map(|score| score * MOST * self.weight).collect()
     }
 
     /// Nodes of full groups first, and those of no group before all.
@@ -316,21 +335,9 @@ impl Plugin for NetworkTopologyAware {
         }
         let scores = groups.iter().map(|id| self.fullness(*id, &request));
         let mut scores: Vec<f64> = scores.collect();
-        let best = scores.iter().copied().fold(-1.0, f64::max);
-        let is_best = |score: f64| score.total_cmp(&best).is_eq();
-        if scores.iter().filter(|score| is_best(**score)).count() > 1 {
-            for (score, id) in scores.iter_mut().zip(groups) {
-                if is_best(*score) {
-                    *score += self.part_in(snapshot, part, Some(*id));
-                }
-            }
-        }
-        Some(
-            scores
-                .iter()
-                .map(|score| score * MOST * self.weight)
-                .collect(),
-        )
+        let groups: Vec<_> = groups.iter().copied().map(Some).collect();
+        self.break_ties(snapshot, part, &mut scores, &groups);
+        Some(self.weighted(scores))
     }
 
     fn scores_together(&self, snapshot: &Snapshot, task: TaskId) -> bool {
@@ -349,12 +356,7 @@ impl Plugin for NetworkTopologyAware {
             None if self.packs_others => self.scores_by_fullness(&task.request, nodes),
             None => return None,
         };
-        Some(
-            scores
-                .iter()
-                .map(|score| score * MOST * self.weight)
-                .collect(),
-        )
+        Some(self.weighted(scores))
     }
 
     fn allocated(&mut self, snapshot: &Snapshot, task: TaskId) {

@@ -4,7 +4,7 @@ use super::{Plugin, Tiers};
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::{Budget, Snapshot};
 use evictd_placement::Cluster;
-use evictd_pod::selector::Requirement;
+use evictd_pod::selector::selects;
 use evictd_pod::wire::{Selector, TextMap};
 use hashbrown::HashMap;
 
@@ -21,18 +21,9 @@ pub(crate) struct Budgets {
 }
 
 /// Whether a budget's selector is valid, not empty, and matches labels.
-fn selects(selector: &Selector, labels: &TextMap) -> bool {
-    let mut expressions = selector.match_expressions.iter();
-    let empty = selector.match_labels.is_empty() && expressions.len() == 0;
-    !empty
-        && selector
-            .match_labels
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
-        && expressions.all(|expression| {
-            Requirement::new(expression, &mut std::convert::identity)
-                .is_ok_and(|requirement| requirement.matches(&labels))
-        })
+fn protects(selector: &Selector, labels: &TextMap) -> bool {
+    let empty = selector.match_labels.is_empty() && selector.match_expressions.is_empty();
+    !empty && selects(selector, labels)
 }
 
 impl Pdb {
@@ -72,7 +63,7 @@ impl Budgets {
                 let matching = all.iter().enumerate().filter(|(_, budget)| {
                     *budget.namespace == *namespace
                         && !budget.disrupted.contains(name)
-                        && selects(&budget.selector, &labels)
+                        && protects(&budget.selector, &labels)
                 });
                 budgets.insert(*id, matching.map(|(index, _)| index).collect());
             }

@@ -111,11 +111,11 @@ impl Rescheduling {
 
     /// The amounts that each node with low use takes until it reaches the target. In Volcano only their sum counts.
     fn rooms<'u>(&self, snapshot: &Snapshot, low: impl Iterator<Item = &'u Use>) -> Vec<Pair> {
-        let rooms = low.map(|node| {
+        let rooms = low.filter_map(|node| {
             let capacity = capacity(snapshot, node.node);
-            let percents = node.percents.unwrap_or(self.high);
+            let percents = node.percents?;
             let amount = |percents: Pair, at: usize| (percents[at] * capacity[at] * 0.01).trunc();
-            [0, 1].map(|at| amount(self.high, at) - amount(percents, at))
+            Some([0, 1].map(|at| amount(self.high, at) - amount(percents, at)))
         });
         if self.keeps_to_room() {
             return rooms.collect();

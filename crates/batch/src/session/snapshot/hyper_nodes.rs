@@ -3,6 +3,7 @@
 use evictd_hyper_nodes::{HyperNode, Order, Tree};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::Metadata;
+use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -72,17 +73,22 @@ impl HyperNodes {
         let mut groups: Vec<Group> = Vec::new();
         let top = HyperNodeId::of(tree.entries().len());
         let id = |id: evictd_hyper_nodes::HyperNodeId| HyperNodeId::of(id.index());
+        let ranks: HashMap<&str, usize> = (0..by_rank.len())
+            .map(|rank| (cluster.node_name(by_rank[rank]), rank))
+            .collect();
         for entry in tree.entries() {
-            let of_group = by_rank
-                .iter()
-                .filter(|node| entry.nodes.contains(cluster.node_name(**node)));
+            let of_group = entry.nodes.iter();
+            let of_group = of_group.filter_map(|name| ranks.get(name.as_str()).copied());
+            let mut of_group: Vec<usize> = of_group.collect();
+            of_group.sort_unstable();
+            let of_group = of_group.into_iter().map(|rank| by_rank[rank]);
             groups.push(Group {
                 name: entry.name.as_str().into(),
                 tier: entry.tier,
                 tier_name: entry.tier_name.clone(),
                 parent: Some(entry.parent.map_or(top, id)),
                 children: entry.children.iter().map(|child| id(*child)).collect(),
-                nodes: of_group.copied().collect(),
+                nodes: of_group.collect(),
                 bits: vec![0; words].into(),
                 exists: entry.exists,
             });
@@ -210,10 +216,12 @@ impl HyperNodes {
     /// A group and all below it.
     pub(crate) fn below(&self, root: HyperNodeId) -> Vec<HyperNodeId> {
         let mut all = vec![root];
+        let mut seen = vec![false; self.groups.len()];
+        seen[root.index()] = true;
         let mut at = 0;
         while let Some(id) = all.get(at).copied() {
             for child in &self.at(id).children {
-                if !all.contains(child) {
+                if !std::mem::replace(&mut seen[child.index()], true) {
                     all.push(*child);
                 }
             }

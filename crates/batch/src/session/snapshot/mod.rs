@@ -144,6 +144,7 @@ impl Snapshot {
 
     /// Divides jobs into their parts, and finds the groups of nodes where these may be and are.
     pub(crate) fn open_topologies(&mut self, cluster: &Cluster, compat: Compat) {
+        let strict = compat.has(Difference::UnknownTopologyWaits);
         for at in 0..self.live.len() {
             let id = self.live[at];
             let Some(mut network) = self.jobs[id].network.take() else {
@@ -155,13 +156,11 @@ impl Snapshot {
             network.allocated = None;
             for task in &job.tasks {
                 let labels = labels_of(cluster, &self.tasks[*task]);
-                let part = network.assign(&job.key, job.min_member, *task, &labels);
+                let job = (&*job.key, job.min_member);
+                let part = network.assign(job, (*task, &labels), strict);
                 self.tasks[*task].sub_job = part;
             }
-            network.settle(
-                &self.hyper_nodes,
-                compat.has(Difference::UnknownTopologyWaits),
-            );
+            network.settle(&self.hyper_nodes, strict);
             if self.hyper_nodes.ready {
                 network.recover(&self.hyper_nodes, &self.tasks);
             }

@@ -157,7 +157,7 @@ impl Numa {
         on_node.insert(pod, (name, cpus));
     }
 
-    /// Forgets what does not hold any more.
+    /// Drops assumptions that no longer hold.
     pub(crate) fn keep(&mut self, holds: impl Fn(NodeId, &PodId) -> bool) {
         self.unreported.retain(|node, pods| {
             pods.retain(|pod, _| holds(*node, pod));

@@ -5,7 +5,7 @@ use super::task::{Status, Task};
 use crate::session::snapshot::ids::TaskId;
 use crate::session::snapshot::resource::Resource;
 use evictd_batch_objects::NetworkTopology;
-use evictd_hyper_nodes::selects;
+use evictd_pod::selector::selects;
 use evictd_pod::wire::{Selector, TextMap, null_is_default};
 use serde::Deserialize;
 use serde_json::Value;
@@ -66,6 +66,8 @@ impl Nearness {
 pub(crate) struct SubJob {
     /// `namespace/job`, or `namespace/job/policy-values`.
     pub(crate) id: String,
+    /// The values of the labels of its pods.
+    values: Vec<String>,
     /// Its policy, by its place in the list.
     pub(crate) policy: Option<usize>,
     pub(crate) min_available: i32,
@@ -129,13 +131,13 @@ impl JobTopology {
         all.any(Nearness::is_asked)
     }
 
-    /// Puts a task into the part that it belongs to, and returns the place of that part.
+    /// Puts a task into the part that it belongs to, and returns the place of that part. `strict` says whether parts of the
+    /// same name may be different ones.
     pub(crate) fn assign(
         &mut self,
-        job: &str,
-        min_member: i32,
-        task: TaskId,
-        labels: &TextMap,
+        (job, min_member): (&str, i32),
+        (task, labels): (TaskId, &TextMap),
+        strict: bool,
     ) -> usize {
         let mut policies = self.policies.iter().enumerate();
         let matching = policies.find_map(|(at, policy)| Some((at, policy.values(labels)?)));
@@ -146,7 +148,14 @@ impl JobTopology {
                 (format!("{job}/{name}-{}", joined(values)), Some(*at))
             }
         };
-        let known = self.sub_jobs.iter().position(|part| part.id == id);
+        let values = matching.map(|(_, values)| values).unwrap_or_default();
+        let known = self.sub_jobs.iter().position(|part| {
+            if strict {
+                part.policy == policy && part.values == values
+            } else {
+                part.id == id
+            }
+        });
         let at = known.unwrap_or(self.sub_jobs.len());
         if known.is_none() {
             let min_available = match policy {
@@ -154,9 +163,10 @@ impl JobTopology {
                 None => 1,
                 Some(at) => self.policies[at].sub_group_size.unwrap_or(1),
             };
-            let first = matching.and_then(|(_, values)| values.first()?.parse().ok());
+            let first = values.first().and_then(|value| value.parse().ok());
             self.sub_jobs.push(SubJob {
                 id,
+                values,
                 policy,
                 min_available,
                 match_index: first.unwrap_or(0),

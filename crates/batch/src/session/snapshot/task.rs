@@ -7,8 +7,8 @@ use crate::session::snapshot::resource::{Resource, number};
 use evictd_batch_objects::TASK_SPEC;
 use evictd_placement::NodeId;
 use evictd_placement::Pod;
-use evictd_pod::wire::{ConditionStatus, Pod as PodObject, PodPhase, PodSpec, TextMap};
-use evictd_pod::{QosClass, Requests, duration, resources};
+use evictd_pod::wire::{ConditionStatus, Pod as PodObject, PodPhase, TextMap};
+use evictd_pod::{QosClass, Quantity, duration, requests, resources};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -286,19 +286,13 @@ impl PodScheduled {
 
 fn cpus_of(pod: &PodObject) -> Option<Box<Requested>> {
     let waits = pod.spec.node_name.is_empty() && pod.status.phase == PodPhase::Pending;
-    let exclusive = waits && quality_of(pod) == QosClass::Guaranteed;
+    let exclusive = waits && QosClass::of_pod(pod) == QosClass::Guaranteed;
     let containers = pod.spec.containers.iter().map(|container| {
         let cpu = container.resources.requests.get(resources::CPU);
         let milli = cpu.map(evictd_pod::Quantity::milli_value);
         (container.name.as_str().into(), milli)
     });
     exclusive.then(|| containers.collect())
-}
-
-/// The quality of service of a pod.
-pub(crate) fn quality_of(pod: &PodObject) -> QosClass {
-    let known = QosClass::parse(&pod.status.qos_class);
-    known.unwrap_or_else(|| QosClass::of(&pod.spec))
 }
 
 /// The limits of a pod on cpu and memory; `None` if they are its requests.
@@ -312,13 +306,11 @@ fn limits_of(pod: &PodObject) -> Option<[f64; 2]> {
     if !differ {
         return None;
     }
-    let mut limited = PodSpec::clone(&pod.spec);
-    let limited_containers = limited.containers.iter_mut();
-    for container in limited_containers.chain(limited.init_containers.iter_mut()) {
-        container.resources.requests = container.resources.limits.clone();
-    }
-    let limits = Requests::of_spec(&limited).list();
-    let limit = |name: &str| limits.get(name).copied().unwrap_or_default();
+    let limits = requests::limits(&pod.spec);
+    let limit = |name: &str| {
+        let limit = limits.iter().find(|(known, _)| *known == name);
+        limit.map_or_else(Quantity::default, |(_, limit)| *limit)
+    };
     let cpu = limit(resources::CPU).milli_value();
     Some([number(cpu), number(limit(resources::MEMORY).value())])
 }
@@ -353,7 +345,7 @@ impl Task {
         self.further.as_ref()?.protected_until
     }
 
-    /// The containers of a guaranteed pod that waits, with what each requests.
+    /// The containers of a guaranteed pod that waits, with their requests.
     pub(crate) fn cpus(&self) -> Option<&Requested> {
         self.further.as_ref()?.cpus.as_deref()
     }

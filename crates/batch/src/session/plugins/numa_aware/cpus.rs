@@ -11,7 +11,7 @@ struct Accumulator<'t> {
     taken: CpuSet,
 }
 
-/// The processors of a machine, or of what is left of it, that match.
+/// The matching processors of a machine, or of those that are left.
 fn select(places: &BTreeMap<u32, Place>, matches: impl Fn(Place) -> bool) -> CpuSet {
     let places = places.iter().filter(|(_, place)| matches(**place));
     places.map(|(cpu, _)| *cpu).collect()

@@ -11,6 +11,7 @@ use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::TaskId;
 use crate::session::snapshot::numa::{CpuSet, NumaTopology, text_of};
 use crate::session::snapshot::task::NUMA_POLICY;
+use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::{Cluster, MAX_SCORE, NodeId};
 use hashbrown::HashMap;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub(super) struct NumaAware {
     /// A number for each policy and list of requests of containers.
     keys: HashMap<TaskId, u64>,
     assigned: HashMap<TaskId, (NodeId, CpuSet)>,
+    /// Whether a node with too few processors is refused.
+    needs_all: bool,
 }
 
 /// The policy that a pod asks for.
@@ -40,7 +43,12 @@ fn policy_of(snapshot: &Snapshot, task: TaskId) -> Option<&str> {
 }
 
 impl NumaAware {
-    pub(super) fn open(snapshot: &Snapshot, cluster: &Cluster, arguments: &Arguments) -> Self {
+    pub(super) fn open(
+        snapshot: &Snapshot,
+        cluster: &Cluster,
+        arguments: &Arguments,
+        compat: Compat,
+    ) -> Self {
         let nodes = snapshot.node_ids().map(|node| {
             let topology = snapshot
                 .facts
@@ -69,6 +77,7 @@ impl NumaAware {
             nodes: nodes.collect(),
             keys,
             assigned: HashMap::new(),
+            needs_all: compat.has(Difference::EnoughProcessors),
         }
     }
 
@@ -99,11 +108,15 @@ impl NumaAware {
         let mut available = &machine.free - &machine.reserved;
         let mut all = CpuSet::new();
         for (name, milli) in containers {
-            let Some(choice) = hints::choose(topology, &available, *milli) else {
+            let choice = hints::choose(topology, &available, *milli);
+            let cpus = choice.map(|choice| hints::assign(topology, &available, choice, *milli));
+            // A node that does not report its processors may have enough.
+            let needs_all = self.needs_all && topology.cpus.is_some();
+            let enough = |cpus: &CpuSet| !needs_all || cpus.len() >= hints::whole_cpus(*milli);
+            let Some(cpus) = cpus.filter(enough) else {
                 let text = format!("container {name} cannot be assigned by numa");
                 return Err(refused(text, true));
             };
-            let cpus = hints::assign(topology, &available, choice, *milli);
             available = &available - &cpus;
             all.extend(cpus);
         }
@@ -177,17 +190,21 @@ impl Plugin for NumaAware {
         let counts = nodes.iter().map(|node| {
             let cpus = self.processors(OnNode { node: *node, ..at });
             let machine = self.nodes[node.index()].as_ref();
+            if self.needs_all && cpus.is_err() {
+                return None;
+            }
             let both = machine.zip(cpus.ok().flatten());
             let count = both.map_or(0, |(machine, cpus)| {
                 hints::numa_nodes_of(&machine.topology, &cpus)
             });
-            i64::from(count)
+            Some(i64::from(count))
         });
-        let counts: Vec<i64> = counts.collect();
-        let most = counts.iter().copied().max().unwrap_or(0);
-        let score = |count: i64| match most {
-            0 => MAX_SCORE,
-            _ => MAX_SCORE - MAX_SCORE * count / most,
+        let counts: Vec<Option<i64>> = counts.collect();
+        let most = counts.iter().copied().flatten().max().unwrap_or(0);
+        let score = |count: Option<i64>| match (count, most) {
+            (None, _) => 0,
+            (Some(_), 0) => MAX_SCORE,
+            (Some(count), most) => MAX_SCORE - MAX_SCORE * count / most,
         };
         #[expect(clippy::cast_precision_loss, reason = "scores are from 0 to 100")]
         let scores = counts

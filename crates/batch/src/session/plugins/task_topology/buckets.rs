@@ -19,12 +19,21 @@ const MEMORY_UNIT: f64 = 1024.0 * 1024.0;
 pub(super) struct Buckets {
     affinities: Affinities,
     all: Vec<Bucket>,
-    /// The bucket of a task, and a number for its bucket and role.
-    of: HashMap<TaskId, (usize, u32)>,
+    of: HashMap<TaskId, Known>,
     /// The most tasks of one bucket when it was made.
     largest: usize,
-    /// The tasks that were placed in this session, by node and role.
+    /// The tasks beside which others may not be, by node and role.
     placed: HashMap<NodeId, BTreeMap<Role, i64>>,
+}
+
+/// A task with a role that a rule names.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    bucket: usize,
+    /// A number for its bucket and role.
+    key: u32,
+    /// Its place among all tasks.
+    place: usize,
 }
 
 /// Tasks that should be on one node.
@@ -77,7 +86,7 @@ impl Bucket {
         }
     }
 
-    /// How many of its last tasks, but not this one, have to be left out until the rest fits.
+    /// The number of last tasks, without this one, to leave out until the rest fits.
     fn beyond(&self, id: TaskId, request: &Resource, free: &Resource) -> usize {
         if self.request.within(free, Unnamed::Zero) {
             return 0;
@@ -130,8 +139,8 @@ fn order(affinities: &Affinities, one: &Task, other: &Task) -> Ordering {
 }
 
 impl Buckets {
-    /// The buckets of a job with rules.
-    pub(super) fn of(snapshot: &Snapshot, job: JobId) -> Option<Self> {
+    /// The buckets of a job with rules; `running` says whether anti-affinity counts the tasks that have nodes already.
+    pub(super) fn of(snapshot: &Snapshot, job: JobId, running: bool) -> Option<Self> {
         let affinities = Affinities::of(snapshot, job)?;
         let tasks = snapshot.jobs[job].tasks.iter().copied();
         let mut tasks: Vec<TaskId> = tasks
@@ -148,13 +157,30 @@ impl Buckets {
             placed: HashMap::new(),
         };
         buckets.fill(snapshot, &tasks);
+        if running {
+            for task in snapshot.jobs[job].tasks.iter().copied() {
+                let task = &snapshot.tasks[task];
+                let node = task.node.filter(|_| task.status.is_allocated());
+                if let Some(node) = node {
+                    buckets.count(task.role, node, 1);
+                }
+            }
+        }
         Some(buckets)
+    }
+
+    /// Counts a task for the anti-affinity of others.
+    fn count(&mut self, role: Role, node: NodeId, change: i64) {
+        if role != 0 {
+            let tasks = self.placed.entry(node).or_default();
+            *tasks.entry(role).or_default() += change;
+        }
     }
 
     fn fill(&mut self, snapshot: &Snapshot, tasks: &[TaskId]) {
         let mut by_node: HashMap<&str, usize> = HashMap::new();
         let mut keys: HashMap<(usize, Role), u32> = HashMap::new();
-        for id in tasks {
+        for (place, id) in tasks.iter().enumerate() {
             let task = &snapshot.tasks[*id];
             let node = task.named_node();
             let known = if node.is_empty() {
@@ -174,14 +200,19 @@ impl Buckets {
             self.largest = self.largest.max(bucket.left.len() + bucket.bound);
             let next = u32::try_from(keys.len() + 1).unwrap_or(u32::MAX);
             let key = *keys.entry((at, task.role)).or_insert(next);
-            self.of.insert(*id, (at, key));
+            let known = Known {
+                bucket: at,
+                key,
+                place,
+            };
+            self.of.insert(*id, known);
         }
         for bucket in &mut self.all {
             bucket.sum_tails(snapshot);
         }
     }
 
-    /// The bucket that a role wants most; among equals the one that asks for least. `None` if it wants none of them.
+    /// The bucket with the highest affinity for a role; the smaller request wins a tie. `None` if all affinities are negative.
     fn nearest(&self, role: Role) -> Option<usize> {
         let rated = self.all.iter().enumerate().map(|(at, bucket)| {
             let attraction = self.affinities.attraction(role, &bucket.by_role);
@@ -196,12 +227,12 @@ impl Buckets {
 
     /// A number for the bucket and the role of a task; `None` for a task in no bucket.
     pub(super) fn key(&self, task: TaskId) -> Option<u32> {
-        self.of.get(&task).map(|(_, key)| *key)
+        self.of.get(&task).map(|known| known.key)
     }
 
     /// `Less` if the first of two tasks of the job comes first.
     pub(super) fn order(&self, snapshot: &Snapshot, one: TaskId, other: TaskId) -> Ordering {
-        let at = |task: TaskId| self.of.get(&task).map(|(at, _)| *at);
+        let at = |task: TaskId| self.of.get(&task).map(|known| known.bucket);
         let Some((left, right)) = at(one).zip(at(other)) else {
             return Ordering::Equal;
         };
@@ -215,10 +246,10 @@ impl Buckets {
 
     /// How good a node is for a task, from 0 to 100; more if anti-affinity allows tasks of several buckets there.
     pub(super) fn score(&self, snapshot: &Snapshot, id: TaskId, node: NodeId) -> f64 {
-        let Some((at, _)) = self.of.get(&id) else {
+        let Some(known) = self.of.get(&id) else {
             return 0.0;
         };
-        let (bucket, task) = (&self.all[*at], &snapshot.tasks[id]);
+        let (bucket, task) = (&self.all[known.bucket], &snapshot.tasks[id]);
         let free = free_on(&snapshot.nodes[node.index()]);
         let lacks = |(dim, amount)| free.named(dim).is_none_or(|free| free < amount);
         if task.request.iter().any(lacks) {
@@ -238,18 +269,18 @@ impl Buckets {
     pub(super) fn place(&mut self, snapshot: &Snapshot, id: TaskId, node: NodeId, undone: bool) {
         let change = if undone { -1 } else { 1 };
         let task = &snapshot.tasks[id];
-        if task.role != 0 {
-            let tasks = self.placed.entry(node).or_default();
-            *tasks.entry(task.role).or_default() += change;
-        }
-        let Some((at, _)) = self.of.get(&id) else {
+        self.count(task.role, node, change);
+        let Some(known) = self.of.get(&id) else {
             return;
         };
-        let bucket = &mut self.all[*at];
+        let bucket = &mut self.all[known.bucket];
         *bucket.on_node.entry(node).or_default() += change;
         bucket.change(&task.request, undone);
         if undone {
-            bucket.left.push(id);
+            let place = |task: &TaskId| self.of.get(task).map(|known| known.place);
+            let before = |task: &TaskId| place(task) < Some(known.place);
+            let at = bucket.left.partition_point(before);
+            bucket.left.insert(at, id);
         } else {
             bucket.left.retain(|task| *task != id);
         }

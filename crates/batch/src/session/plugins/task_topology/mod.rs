@@ -29,7 +29,8 @@ impl TaskTopology {
     pub(super) fn open(snapshot: &Snapshot, arguments: &Arguments, compat: Compat) -> Self {
         let jobs = snapshot.live_jobs();
         let waiting = jobs.filter(|(_, job)| job.count(Status::Pending) > 0);
-        let jobs = waiting.filter_map(|(id, _)| Some((id, Buckets::of(snapshot, id)?)));
+        let running = compat.has(Difference::RunningTasksRepel);
+        let jobs = waiting.filter_map(|(id, _)| Some((id, Buckets::of(snapshot, id, running)?)));
         Self {
             weight: arguments.number("task-topology.weight", 1.0).trunc(),
             jobs: jobs.collect(),
