@@ -392,3 +392,25 @@ fn s6_194_evictions_for_a_gang_are_tried_in_so_many_groups() {
     assert_eq!(evicted(1), (String::new(), 0));
     assert_eq!(evicted(2), ("b".to_owned(), 2));
 }
+
+#[test]
+fn the_widest_tiers_and_the_least_minima_overflow_nothing() {
+    let mut racks = Racks::new("allocate, gangpreempt", PLUGINS);
+    for (at, tier) in [i32::MIN, i32::MIN, i32::MAX].into_iter().enumerate() {
+        racks.0["hyperNodes"][at]["spec"]["tier"] = json!(tier);
+    }
+    let old = json!({"queue": "new", "minMember": 0, "subGroupPolicy": [{
+        "name": "p", "minSubGroups": i32::MIN, "matchLabelKeys": ["part"],
+    }]});
+    let mut near = json!({"queue": "new", "networkTopology": {"mode": "soft"}});
+    near["priorityClassName"] = json!("high");
+    let racks = racks.job("old", &old, &["a1", "a1", "a2", "b2", "b2"]).job(
+        "near",
+        &near,
+        &["b1", "", "", "", ""],
+    );
+    for compat in [Compat::EVICTD, Compat::VOLCANO] {
+        let outcome = racks.run(compat);
+        assert!(!outcome.pipelined.is_empty() || !outcome.bound.is_empty());
+    }
+}
