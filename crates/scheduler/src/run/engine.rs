@@ -293,10 +293,10 @@ impl Engine {
             }
             let (now, began) = ((self.now)(), Instant::now());
             self.deadline.begin();
-            self.recorder.next_attempt();
             let Some(attempt) = self.scheduler.attempt(self.monotonic.now()) else {
                 return count > 0;
             };
+            self.recorder.on_attempt();
             self.metrics
                 .scheduling_algorithm_duration
                 .observe([], began.elapsed().as_secs_f64());

@@ -62,8 +62,8 @@ impl MetricsRecorder {
         }
     }
 
-    /// The next attempt begins.
-    pub(crate) fn next_attempt(&self) {
+    /// An attempt was made. A look at an empty queue is none: else it would be measured in the place of a pod.
+    pub(crate) fn on_attempt(&self) {
         self.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -99,7 +99,7 @@ impl Recorder for MetricsRecorder {
     }
 
     fn samples_plugins(&self) -> bool {
-        self.attempts.load(Ordering::Relaxed) % ATTEMPTS == 1
+        self.attempts.load(Ordering::Relaxed) % ATTEMPTS == 0
     }
 
     fn samples_hints(&self) -> bool {

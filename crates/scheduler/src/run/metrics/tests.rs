@@ -186,7 +186,7 @@ fn a_tenth_of_the_attempts_and_a_thousand_hints_a_second_are_measured() {
     let (metrics, exposition) = Metrics::new(false);
     let recorder = MetricsRecorder::new(metrics);
     let sampled = (0..1000).filter(|_| {
-        recorder.next_attempt();
+        recorder.on_attempt();
         recorder.samples_plugins()
     });
     assert_eq!(sampled.count(), 100);
