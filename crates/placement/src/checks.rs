@@ -7,7 +7,7 @@ use crate::id::NodeId;
 use crate::interrupt::INTERRUPTED;
 use crate::plugins;
 use crate::pod::Pod;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// How many results pass between two looks at the interrupt, because most results take less time than a look.
 const LOOK: u8 = 16;
@@ -25,6 +25,8 @@ pub struct Checks<'c> {
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
     /// For each pod of the node on trial, whether it is removed.
     away: Vec<bool>,
+    /// The pods of other nodes that are removed.
+    away_elsewhere: HashSet<(NodeId, usize)>,
     /// The index of the filter that rejected last.
     rejecting: usize,
     /// How many results remain until the next look at the interrupt.
@@ -82,6 +84,7 @@ impl<'c> Checks<'c> {
             filters,
             nominated,
             away: Vec::new(),
+            away_elsewhere: HashSet::new(),
             rejecting: 0,
             until_look: 0,
             steps: 0,
@@ -198,6 +201,16 @@ pub struct Trial<'t, 'c> {
 }
 
 impl<'c> Trial<'_, 'c> {
+    /// The cluster.
+    pub const fn cluster(&self) -> &'c Cluster {
+        self.here.cluster
+    }
+
+    /// The node.
+    pub const fn node(&self) -> NodeId {
+        self.here.id
+    }
+
     /// The node's pods, the most important first. The trial names a pod by its index here.
     pub const fn pods(&self) -> &'c [Pod] {
         self.here.node.pods.as_slice()
@@ -226,6 +239,44 @@ impl<'c> Trial<'_, 'c> {
     pub fn put_back(&mut self, index: usize) {
         if std::mem::replace(&mut self.checks.away[index], false) {
             self.change(&self.here.node.pods[index], 1);
+        }
+    }
+
+    /// Removes pods of other nodes, unless they are removed already. Only filters that compare nodes notice it.
+    pub fn remove_elsewhere(&mut self, pods: impl Iterator<Item = (NodeId, usize)>) {
+        if self.checks.stateful.is_empty() {
+            return;
+        }
+        let away = &mut self.checks.away_elsewhere;
+        let changed: Vec<_> = pods.filter(|pod| away.insert(*pod)).collect();
+        self.change_elsewhere(&changed, -1);
+    }
+
+    /// Puts back removed pods of other nodes.
+    pub fn put_back_elsewhere(&mut self, pods: impl Iterator<Item = (NodeId, usize)>) {
+        let away = &mut self.checks.away_elsewhere;
+        let changed: Vec<_> = pods.filter(|pod| away.remove(pod)).collect();
+        self.change_elsewhere(&changed, 1);
+    }
+
+    fn change_elsewhere(&mut self, pods: &[(NodeId, usize)], times: i64) {
+        if pods.is_empty() {
+            return;
+        }
+        let steps = CHANGE * self.checks.comparisons;
+        self.checks.count_steps(steps.saturating_mul(pods.len()));
+        let Checks {
+            cluster,
+            filters,
+            stateful,
+            ..
+        } = &mut *self.checks;
+        let pods: Vec<(NodeId, &Pod)> = pods
+            .iter()
+            .map(|(node, index)| (*node, &cluster.node(*node).pods[*index]))
+            .collect();
+        for index in stateful {
+            filters[*index].change_elsewhere(&pods, times);
         }
     }
 
@@ -336,5 +387,8 @@ impl Drop for Trial<'_, '_> {
                 filters[*index].change(self.here, pod, 1);
             }
         }
+        // The last, because filters compare the nodes again then.
+        let elsewhere: Vec<_> = self.checks.away_elsewhere.drain().collect();
+        self.change_elsewhere(&elsewhere, 1);
     }
 }

@@ -29,6 +29,8 @@ pub struct Template {
     pub namespace: Symbol,
     /// The controller that replaces the pod.
     pub owner: Option<Owner>,
+    /// The `PodGroup` in its namespace that it names.
+    pub scheduling_group: Option<Symbol>,
     /// The node in its spec.
     pub node_name: Option<Symbol>,
     /// The node selector.
@@ -372,6 +374,11 @@ impl Template {
                 kind: symbols.intern(&owner.kind),
                 name: symbols.intern(&owner.name),
             }),
+            scheduling_group: spec
+                .scheduling_group
+                .as_ref()
+                .filter(|group| !group.pod_group_name.is_empty())
+                .map(|group| symbols.intern(&group.pod_group_name)),
             node_name: (!placed && !spec.node_name.is_empty())
                 .then(|| symbols.intern(&spec.node_name)),
             node_selector: Labels::new(symbols, &spec.node_selector),

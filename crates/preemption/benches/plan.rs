@@ -10,7 +10,7 @@
 mod recipe;
 
 use divan::{Bencher, black_box};
-use evictd_preemption::{Options, Plan, plan};
+use evictd_preemption::{Options, Plan, VictimRules, plan};
 use recipe::{Extra, Plain, Recipe, build};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -33,7 +33,15 @@ fn run(recipe: &Recipe) -> Plan {
         preemptor,
     } = black_box(recipe);
     let options = Options::default();
-    plan(cluster, budgets, preemptor, options, &mut [], &|_| false).expect("a plan")
+    plan(
+        cluster,
+        VictimRules::of_budgets(budgets),
+        preemptor,
+        options,
+        &mut [],
+        &|_| false,
+    )
+    .expect("a plan")
 }
 
 /// Holds the choice to kube-scheduler's, so that no speed-up comes from a wrong answer.

@@ -20,7 +20,6 @@ pub(crate) fn of(
             Vec::new()
         };
     };
-    let node = cluster.node(choice.node);
     let nominate = Action::Nominate {
         pod,
         node: cluster.node_name(choice.node).to_owned(),
@@ -37,7 +36,7 @@ pub(crate) fn of(
     let victims = plan
         .victims(choice)
         .iter()
-        .map(|index| &node.pods[*index as usize]);
+        .map(|victim| victim.pod(cluster));
     // A terminating victim needs no second deletion (S4-023).
     let evict = victims
         .filter(|pod| compat < Compat::V1_36 || !pod.terminating)

@@ -1,5 +1,6 @@
 //! Extenders may remove candidates, or spare victims of one (S3-024, S4-020).
 
+use crate::groups::Victim;
 use evictd_placement::{Cluster, NodeId, Pod};
 
 /// A candidate as an extender receives and returns it.
@@ -7,8 +8,8 @@ use evictd_placement::{Cluster, NodeId, Pod};
 pub struct Offer {
     /// The node.
     pub node: NodeId,
-    /// The victims, as indices of the node's pods.
-    pub victims: Vec<u32>,
+    /// The victims. Pods of a group may be on other nodes.
+    pub victims: Vec<Victim>,
     /// How many victims violate a budget.
     pub violations: usize,
 }
@@ -88,15 +89,14 @@ fn ask(
             .iter()
             .find(|asked| asked.node == offer.node)
             .ok_or_else(|| wrong(format!("node \"{node}\" was not offered")))?;
-        if let Some(index) = offer
+        if let Some(victim) = offer
             .victims
             .iter()
             .find(|victim| !asked.victims.contains(victim))
         {
-            let pod = cluster
-                .node(offer.node)
-                .pods
-                .get(*index as usize)
+            let pods = &cluster.node(victim.node).pods;
+            let pod = pods
+                .get(victim.index())
                 .map(|pod| cluster.full_name(pod))
                 .unwrap_or_default();
             return Err(wrong(format!(

@@ -7,7 +7,7 @@
 //! ```
 //! use evictd_placement::Cluster;
 //! use evictd_pod::{Node, wire};
-//! use evictd_preemption::{Options, plan};
+//! use evictd_preemption::{Options, VictimRules, plan};
 //!
 //! let mut cluster = Cluster::new();
 //! let node = r#"{"metadata": {"name": "one"}, "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}"#;
@@ -21,12 +21,11 @@
 //! cluster.add_pod(pod("batch", "one", 0)?).expect("a good pod");
 //! let web = cluster.pod(pod("web", "", 1000)?).expect("a good pod");
 //!
-//! // No budgets, no extenders, and no victim waits to be bound.
-//! let found = plan(&cluster, &[], &web, Options::default(), &mut [], &|_| false).expect("there is a node");
+//! // No budgets, no groups, no extenders, and no victim waits to be bound.
+//! let found = plan(&cluster, VictimRules::default(), &web, Options::default(), &mut [], &|_| false).expect("there is a node");
 //! let choice = found.choice().expect("it can be freed");
 //! let victims = found.victims(choice).iter();
-//! let pods = &cluster.node(choice.node).pods;
-//! let names: Vec<_> = victims.map(|index| cluster.full_name(&pods[*index as usize])).collect();
+//! let names: Vec<_> = victims.map(|victim| cluster.full_name(victim.pod(&cluster))).collect();
 //! assert_eq!(names, ["default/batch"]);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -40,11 +39,13 @@ mod budget;
 mod candidate;
 mod compat;
 mod extender;
+mod groups;
 mod messages;
 mod pick;
 mod plan;
 mod replacement;
 mod search;
+mod units;
 mod victims;
 
 pub use action::{Action, Event};
@@ -52,6 +53,7 @@ pub use budget::{Budget, BudgetPolicy, breaking, budgets_of};
 pub use candidate::{Candidate, NotCandidate};
 pub use compat::Compat;
 pub use extender::{Extender, ExtenderError, Offer};
+pub use groups::{Victim, VictimGroup, VictimGroups, VictimRules};
 pub use pick::{Rule, Why};
 pub use plan::{Ineligible, Plan};
 pub use replacement::{Replacement, owner, replacements};

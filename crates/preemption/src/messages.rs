@@ -2,8 +2,10 @@
 
 use crate::actions::cleared;
 use crate::candidate::NotCandidate;
+use crate::groups::{KnownGroups, VictimGroups};
 use crate::pick::{Rule, Why};
 use crate::plan::Plan;
+use crate::units::Units;
 use evictd_placement::{Checks, Cluster, Code, NO_START, NodeId, Pod};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -86,11 +88,18 @@ impl Plan {
 
     /// Why the pod would not fit even if all pods of lower priority left the node. `None` if the rejection already
     /// names it all.
-    pub fn obstacle(checks: &mut Checks<'_>, node: NodeId) -> Option<String> {
+    pub fn obstacle(
+        checks: &mut Checks<'_>,
+        groups: Option<&dyn VictimGroups>,
+        node: NodeId,
+    ) -> Option<String> {
         let priority = checks.pod().priority;
+        let mut groups = KnownGroups::new(checks.cluster(), groups);
+        let mut units = Units::default();
         let mut trial = checks.on(node);
-        for index in trial.first_below(priority)..trial.pods().len() {
-            trial.remove(index);
+        units.collect(&trial, priority, &mut groups);
+        for unit in 0..units.len() {
+            units.remove(&mut trial, unit);
         }
         trial.obstacle()
     }

@@ -2,7 +2,8 @@
 
 use crate::candidate::Candidate;
 use crate::compat::Compat;
-use evictd_placement::{Cluster, NO_START, Pod};
+use crate::groups::Victim;
+use evictd_placement::{Cluster, NO_START};
 
 /// The rules that compare candidates, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,8 +52,8 @@ pub struct Why {
 }
 
 /// The figure of a rule; the smaller the better.
-fn score(rule: Rule, candidate: &Candidate, victims: &[u32], pods: &[Pod]) -> i64 {
-    let priority = |index: &u32| i64::from(pods[*index as usize].priority);
+fn score(rule: Rule, candidate: &Candidate, victims: &[Victim], cluster: &Cluster) -> i64 {
+    let priority = |victim: &Victim| i64::from(victim.pod(cluster).priority);
     match rule {
         Rule::NoVictims => i64::from(!victims.is_empty()),
         Rule::FewestViolations => i64::try_from(candidate.violations).unwrap_or(i64::MAX),
@@ -60,17 +61,17 @@ fn score(rule: Rule, candidate: &Candidate, victims: &[u32], pods: &[Pod]) -> i6
         // The sum cannot overflow: no node runs that many pods.
         Rule::SmallestPrioritySum => victims
             .iter()
-            .map(|index| priority(index) + (1 << 31))
+            .map(|victim| priority(victim) + (1 << 31))
             .sum(),
         Rule::FewestVictims => i64::try_from(victims.len()).unwrap_or(i64::MAX),
-        Rule::LatestStart => -earliest_start(victims, pods),
+        Rule::LatestStart => -earliest_start(victims, cluster),
         Rule::FirstName => 0,
     }
 }
 
 /// The earliest start among the victims of the highest priority. A pod that has not started counts as starting now.
-fn earliest_start(victims: &[u32], pods: &[Pod]) -> i64 {
-    let pods = || victims.iter().map(|index| &pods[*index as usize]);
+fn earliest_start(victims: &[Victim], cluster: &Cluster) -> i64 {
+    let pods = || victims.iter().map(|victim| victim.pod(cluster));
     let highest = pods().map(|pod| pod.priority).max();
     pods()
         .filter(|pod| Some(pod.priority) == highest)
@@ -83,7 +84,7 @@ fn earliest_start(victims: &[u32], pods: &[Pod]) -> i64 {
 pub(crate) fn pick<'v>(
     cluster: &Cluster,
     candidates: &[Candidate],
-    victims: impl Fn(&Candidate) -> &'v [u32],
+    victims: impl Fn(&Candidate) -> &'v [Victim],
     compat: Compat,
 ) -> Option<(usize, Vec<Why>)> {
     let mut equal: Vec<usize> = (0..candidates.len()).collect();
@@ -99,8 +100,7 @@ pub(crate) fn pick<'v>(
         scores.clear();
         scores.extend(equal.iter().map(|index| {
             let candidate = &candidates[*index];
-            let pods = &cluster.node(candidate.node).pods;
-            score(rule, candidate, victims(candidate), pods)
+            score(rule, candidate, victims(candidate), cluster)
         }));
         let Some(best) = scores.iter().min().copied() else {
             break;
@@ -168,7 +168,7 @@ mod tests {
                 victims,
             })
             .collect();
-        let all = [0];
+        let all = [Victim::new(candidates[0].node, 0)];
         let victims = |candidate: &Candidate| {
             &all[candidate.victims.start as usize..candidate.victims.end as usize]
         };

@@ -2,8 +2,10 @@
 
 use crate::action::Action;
 use crate::candidate::{Candidate, NotCandidate};
+use crate::groups::Victim;
 use crate::pick::Why;
 use evictd_placement::{Cluster, NodeId, Rejection};
+use std::sync::Arc;
 
 /// Why a pod may not preempt (S3-011, S3-012, S4-011).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +26,7 @@ impl Ineligible {
     }
 }
 
-/// The result of preemption. A victim is an index into its node's pods.
+/// The result of preemption.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// The Filter result of every node, by [`NodeId::index`].
@@ -41,9 +43,11 @@ pub struct Plan {
     pub why: Vec<Why>,
     /// The scheduler's actions, in order.
     pub actions: Vec<Action>,
-    pub(crate) victims: Vec<u32>,
+    pub(crate) victims: Vec<Victim>,
     /// Whether it was tried that victims give back their devices.
     pub(crate) frees_devices: bool,
+    /// The names of the atomic groups of the picked candidate.
+    pub(crate) groups: Vec<Arc<str>>,
     /// How many nodes were tried.
     pub(crate) tried: usize,
 }
@@ -64,7 +68,7 @@ impl Plan {
 
     /// A candidate's victims. `V1_36` lists the most important first; older versions list those that violate a budget
     /// first.
-    pub fn victims(&self, candidate: &Candidate) -> &[u32] {
+    pub fn victims(&self, candidate: &Candidate) -> &[Victim] {
         &self.victims[candidate.victims.start as usize..candidate.victims.end as usize]
     }
 
@@ -78,9 +82,16 @@ impl Plan {
         self.frees_devices
     }
 
-    pub(crate) fn add(&mut self, node: NodeId, violations: usize, victims: &[u32]) {
+    /// The groups of the picked candidate that are evicted as a whole, by the names that [`VictimGroup::atomic`] gave.
+    ///
+    /// [`VictimGroup::atomic`]: crate::VictimGroup::atomic
+    pub fn groups(&self) -> &[Arc<str>] {
+        &self.groups
+    }
+
+    pub(crate) fn add(&mut self, node: NodeId, violations: usize, victims: &[Victim]) {
         // A cluster's pods are counted in 32 bits.
-        let end = |victims: &Vec<u32>| u32::try_from(victims.len()).unwrap_or(u32::MAX);
+        let end = |victims: &Vec<Victim>| u32::try_from(victims.len()).unwrap_or(u32::MAX);
         let start = end(&self.victims);
         self.victims.extend_from_slice(victims);
         self.candidates.push(Candidate {

@@ -1,13 +1,14 @@
 //! Predicts where the pods that replace the victims fit.
 
+use crate::groups::Victim;
 use crate::plan::Plan;
 use evictd_placement::{Checks, Cluster, NodeId, Pod};
 
 /// Where a victim's replacement fits after the preemption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
-    /// The victim, as an index of the chosen node's pods.
-    pub victim: usize,
+    /// The victim.
+    pub victim: Victim,
     /// For example `ReplicaSet/web-5d4f`. A pod without an owner gets no replacement.
     pub owner: Option<String>,
     /// How many other nodes fit it now, each with one replacement.
@@ -22,21 +23,16 @@ pub fn replacements(cluster: &Cluster, plan: &Plan) -> Vec<Replacement> {
     let Some(choice) = plan.choice() else {
         return Vec::new();
     };
-    let pods = &cluster.node(choice.node).pods;
-    let victims: Vec<usize> = plan
-        .victims(choice)
-        .iter()
-        .map(|index| *index as usize)
-        .collect();
+    let victims = plan.victims(choice);
     let mut found: Vec<Replacement> = Vec::with_capacity(victims.len());
-    for victim in &victims {
-        let pod = &pods[*victim];
+    for victim in victims {
+        let pod = victim.pod(cluster);
         let alike = found
             .iter()
-            .find(|other| fit_alike(&pods[other.victim], pod));
+            .find(|other| fit_alike(other.victim.pod(cluster), pod));
         let (nodes, first) = match alike {
             Some(other) => (other.nodes, other.first),
-            None => fitting_nodes(cluster, pod, choice.node, &victims),
+            None => fitting_nodes(cluster, pod, choice.node, victims),
         };
         found.push(Replacement {
             victim: *victim,
@@ -53,15 +49,19 @@ fn fit_alike(one: &Pod, other: &Pod) -> bool {
     (one.template, one.amounts, one.priority) == (other.template, other.amounts, other.priority)
 }
 
-/// Counts the nodes other than `chosen` that fit a pod once the victims are evicted.
+/// Counts the nodes other than `chosen` that fit a pod once the victims are evicted. The room that they free on these nodes does
+/// not count.
 fn fitting_nodes(
     cluster: &Cluster,
     pod: &Pod,
     chosen: NodeId,
-    victims: &[usize],
+    victims: &[Victim],
 ) -> (usize, Option<NodeId>) {
     let mut checks = Checks::new(cluster, pod);
-    checks.assume_evicted(chosen, victims);
+    for on_node in victims.chunk_by(|one, other| one.node == other.node) {
+        let indices: Vec<usize> = on_node.iter().map(|victim| victim.index()).collect();
+        checks.assume_evicted(on_node[0].node, &indices);
+    }
     let mut fitting = cluster
         .node_ids()
         .filter(|id| *id != chosen)

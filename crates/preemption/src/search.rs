@@ -1,10 +1,11 @@
 //! Tries the nodes and picks the best candidate.
 
 use crate::actions;
-use crate::budget::{Budget, BudgetPolicy, BudgetUsage};
+use crate::budget::{BudgetPolicy, BudgetUsage};
 use crate::candidate::{Candidate, NotCandidate};
 use crate::compat::Compat;
 use crate::extender::{self, Extender, ExtenderError, Offer};
+use crate::groups::{KnownGroups, VictimRules};
 use crate::pick::pick;
 use crate::plan::{Ineligible, Plan};
 use crate::victims::{Scratch, Step, select};
@@ -51,7 +52,7 @@ pub enum PlanError {
 /// Plans the preemption for a pod of this cluster. `waiting` returns whether a victim waits in Permit (S4-022).
 pub fn plan(
     cluster: &Cluster,
-    budgets: &[Budget],
+    rules: VictimRules<'_>,
     preemptor: &Pod,
     options: Options,
     extenders: &mut [&mut dyn Extender],
@@ -65,7 +66,7 @@ pub fn plan(
     if filter.iter().any(Result::is_ok) {
         return Ok(Plan::without_candidates(filter));
     }
-    preempt(&mut checks, filter, budgets, options, extenders, waiting)
+    preempt(&mut checks, filter, rules, options, extenders, waiting)
 }
 
 /// Plans the preemption for a pod that fits on no node. `filter` holds the Filter result of every node, by
@@ -73,25 +74,26 @@ pub fn plan(
 pub fn preempt(
     checks: &mut Checks<'_>,
     filter: Vec<Result<(), Rejection>>,
-    budgets: &[Budget],
+    rules: VictimRules<'_>,
     options: Options,
     extenders: &mut [&mut dyn Extender],
     waiting: &dyn Fn(&Pod) -> bool,
 ) -> Result<Plan, PlanError> {
     let (cluster, preemptor) = (checks.cluster(), checks.pod());
     let mut plan = Plan::without_candidates(filter);
-    plan.ineligible = ineligible(cluster, preemptor, &plan, options);
+    let rules = rules.of(options.compat);
+    plan.ineligible = ineligible(cluster, preemptor, &plan, (options, rules));
     if plan.ineligible.is_some() {
         return Ok(plan);
     }
-    choose(&mut plan, checks, budgets, options, extenders)?;
+    choose(&mut plan, checks, rules, options, extenders)?;
     if plan.chosen.is_none() && options.frees_devices && checks.free_devices() {
         let mut freeing = Plan::without_candidates(plan.filter.clone());
         freeing.frees_devices = true;
         // Devices of pods that have ended are about to become free.
         let is_free = freeing.potential(cluster).any(|id| checks.fits(id).is_ok());
         if !is_free {
-            choose(&mut freeing, checks, budgets, options, extenders)?;
+            choose(&mut freeing, checks, rules, options, extenders)?;
         }
         if freeing.chosen.is_some() {
             plan = freeing;
@@ -106,12 +108,12 @@ pub fn preempt(
 fn choose(
     plan: &mut Plan,
     checks: &mut Checks<'_>,
-    budgets: &[Budget],
+    rules: VictimRules<'_>,
     options: Options,
     extenders: &mut [&mut dyn Extender],
 ) -> Result<(), PlanError> {
     let (cluster, preemptor) = (checks.cluster(), checks.pod());
-    try_nodes(plan, checks, budgets, options);
+    try_nodes(plan, checks, rules, options);
     if !plan.candidates.is_empty() {
         ask_extenders(plan, cluster, preemptor, extenders)?;
     }
@@ -119,6 +121,9 @@ fn choose(
     if let Some((chosen, why)) = pick(cluster, &plan.candidates, victims, options.compat) {
         plan.chosen = Some(chosen);
         plan.why = why;
+        let mut groups = KnownGroups::new(cluster, rules.groups);
+        let victims = plan.victims(&plan.candidates[chosen]).iter();
+        plan.groups = groups.evicted(victims.map(|victim| victim.pod(cluster)));
     }
     Ok(())
 }
@@ -128,7 +133,7 @@ fn ineligible(
     cluster: &Cluster,
     preemptor: &Pod,
     plan: &Plan,
-    options: Options,
+    (options, rules): (Options, VictimRules<'_>),
 ) -> Option<Ineligible> {
     let compat = options.compat;
     if preemptor.identity.never_preempts {
@@ -144,17 +149,19 @@ fn ineligible(
     if is_unresolvable && compat > Compat::V1_18 {
         return None;
     }
-    let node = cluster.node(id);
-    let lower = &node.pods[node.first_below(preemptor.priority)..];
-    let ending = |pod: &Pod| pod.terminating && (pod.preempted || compat < Compat::V1_36);
-    lower.iter().any(ending).then_some(Ineligible::Terminating)
+    let mut groups = KnownGroups::new(cluster, rules.groups);
+    let ending = |pod: &&Pod| pod.terminating && (pod.preempted || compat < Compat::V1_36);
+    let mut ending = cluster.node(id).pods.iter().filter(ending);
+    ending
+        .any(|pod| groups.priority(pod) < preemptor.priority)
+        .then_some(Ineligible::Terminating)
 }
 
 /// The steps of the filters of one node, as far as no victim is counted.
 const STEPS_OF_NODE: usize = 256;
 
 /// Tries the nodes where preemption may help.
-fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], options: Options) {
+fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, rules: VictimRules<'_>, options: Options) {
     let (cluster, preemptor) = (checks.cluster(), checks.pod());
     let Options {
         compat,
@@ -164,8 +171,9 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
     } = options;
     let mut potential: Vec<NodeId> = plan.potential(cluster).collect();
     let wanted = rotate(&mut potential, nodes, compat);
-    let mut usage = BudgetUsage::new(cluster, budgets, compat > Compat::V1_18);
+    let mut usage = BudgetUsage::new(cluster, rules.budgets, compat > Compat::V1_18);
     checks.count_steps(usage.take_steps());
+    let mut groups = KnownGroups::new(cluster, rules.groups);
     let mut scratch = Scratch::default();
     let mut without_violation = false;
     for id in potential {
@@ -182,7 +190,7 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
         let end = select(
             trial,
             preemptor,
-            &mut usage,
+            (&mut usage, &mut groups),
             (compat, policy),
             &mut scratch,
             None,
@@ -242,7 +250,7 @@ fn ask_extenders(
 /// [`Plan::frees_devices`] means.
 pub fn explain_node(
     cluster: &Cluster,
-    budgets: &[Budget],
+    rules: VictimRules<'_>,
     preemptor: &Pod,
     options: Options,
     node: NodeId,
@@ -251,14 +259,16 @@ pub fn explain_node(
     if options.frees_devices {
         checks.free_devices();
     }
-    let mut usage = BudgetUsage::new(cluster, budgets, options.compat > Compat::V1_18);
+    let rules = rules.of(options.compat);
+    let mut usage = BudgetUsage::new(cluster, rules.budgets, options.compat > Compat::V1_18);
+    let mut groups = KnownGroups::new(cluster, rules.groups);
     let mut scratch = Scratch::default();
     let mut steps = Vec::new();
     let mut record = |step| steps.push(step);
     let end = select(
         checks.on(node),
         preemptor,
-        &mut usage,
+        (&mut usage, &mut groups),
         (options.compat, options.policy),
         &mut scratch,
         Some(&mut record),

@@ -3,29 +3,31 @@
 use crate::budget::{BudgetPolicy, BudgetUsage};
 use crate::candidate::NotCandidate;
 use crate::compat::Compat;
+use crate::groups::{KnownGroups, Victim};
+use crate::units::Units;
 use evictd_placement::{Pod, Trial};
 
-/// A step while one node is tried.
+/// A step while one node is tried. A victim is one pod, or all pods of a group with `disruptionMode: all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// These pods of lower priority are removed, by index. The first is put back first.
+    /// These victims of lower priority are removed. The first is put back first.
     Removed {
         /// Evicting these violates a budget.
-        violating: Vec<usize>,
+        violating: Vec<Vec<Victim>>,
         /// Evicting these violates no budget.
-        others: Vec<usize>,
+        others: Vec<Vec<Victim>>,
     },
     /// The pod does not fit even without them.
     DoesNotFit {
         /// More detail than the rejection has, if there is any.
         obstacle: Option<String>,
     },
-    /// A pod is put back and the preemptor still fits.
-    Reprieved(usize),
-    /// A pod is put back, but then the preemptor does not fit: it is a victim.
+    /// These pods are put back and the preemptor still fits.
+    Reprieved(Vec<Victim>),
+    /// These pods are put back, but then the preemptor does not fit: they are victims.
     Victim {
-        /// The pod's index.
-        index: usize,
+        /// The pods.
+        pods: Vec<Victim>,
         /// More detail than the rejection has, if there is any.
         obstacle: Option<String>,
     },
@@ -34,16 +36,77 @@ pub enum Step {
 /// Buffers that are reused for every node.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    violating: Vec<usize>,
+    units: Units,
+    /// Indices of units whose eviction violates budgets, each with the number of its pods that do (S7-085).
+    violating: Vec<(usize, usize)>,
     others: Vec<usize>,
-    /// The result: indices into the node's pods.
-    pub(crate) victims: Vec<u32>,
+    /// The indices of the units that are evicted.
+    evicted: Vec<usize>,
+    /// The result.
+    pub(crate) victims: Vec<Victim>,
 }
 
 impl Scratch {
-    /// The indices of both groups.
+    /// The indices of both kinds of units.
     fn indices(&self) -> impl Iterator<Item = usize> {
-        self.violating.iter().chain(&self.others).copied()
+        let violating = self.violating.iter().map(|(unit, _)| *unit);
+        violating.chain(self.others.iter().copied())
+    }
+
+    fn begin(&mut self, trial: &Trial<'_, '_>, preemptor: &Pod, groups: &mut KnownGroups<'_>) {
+        self.violating.clear();
+        self.others.clear();
+        self.evicted.clear();
+        self.victims.clear();
+        self.units.collect(trial, preemptor.priority, groups);
+    }
+
+    fn remove_all(&self, trial: &mut Trial<'_, '_>) {
+        self.indices()
+            .for_each(|unit| self.units.remove(trial, unit));
+    }
+
+    fn put_back_all(&self, trial: &mut Trial<'_, '_>) {
+        self.indices()
+            .for_each(|unit| self.units.put_back(trial, unit));
+    }
+
+    fn removed(&self) -> Step {
+        let pods = |unit: usize| self.units.pods(unit).to_vec();
+        Step::Removed {
+            violating: self.violating.iter().map(|(unit, _)| pods(*unit)).collect(),
+            others: self.others.iter().map(|unit| pods(*unit)).collect(),
+        }
+    }
+
+    /// Puts back as many units as possible. Returns the number of violations of the others.
+    fn reprieve(
+        &mut self,
+        trial: &mut Trial<'_, '_>,
+        record: &mut Option<&mut dyn FnMut(Step)>,
+    ) -> usize {
+        let mut violations = 0;
+        let violating = self.violating.iter().copied();
+        let others = self.others.iter().map(|unit| (*unit, 0));
+        for (unit, breaks) in violating.chain(others) {
+            self.units.put_back(trial, unit);
+            let fits = trial.still_fits();
+            if let Some(record) = record {
+                let pods = self.units.pods(unit).to_vec();
+                record(if fits {
+                    Step::Reprieved(pods)
+                } else {
+                    let obstacle = trial.obstacle();
+                    Step::Victim { pods, obstacle }
+                });
+            }
+            if !fits {
+                self.units.remove(trial, unit);
+                self.evicted.push(unit);
+                violations += breaks;
+            }
+        }
+        violations
     }
 }
 
@@ -52,77 +115,51 @@ impl Scratch {
 pub(crate) fn select(
     mut trial: Trial<'_, '_>,
     preemptor: &Pod,
-    usage: &mut BudgetUsage<'_>,
+    (usage, groups): (&mut BudgetUsage<'_>, &mut KnownGroups<'_>),
     (compat, policy): (Compat, BudgetPolicy),
     scratch: &mut Scratch,
     mut record: Option<&mut dyn FnMut(Step)>,
 ) -> Result<usize, NotCandidate> {
-    let pods = trial.pods();
-    let first = trial.first_below(preemptor.priority);
-    scratch.violating.clear();
-    scratch.others.clear();
-    scratch.victims.clear();
-    if first == pods.len() && compat > Compat::V1_18 {
+    scratch.begin(&trial, preemptor, groups);
+    if scratch.units.len() == 0 && compat > Compat::V1_18 {
         return Err(NotCandidate::NoVictims);
     }
     let mut end = Ok(());
     // A later grouping is tried only if the earlier one frees too little.
     for grouping in Grouping::of(policy) {
-        scratch.indices().for_each(|index| trial.put_back(index));
-        group(pods, first, usage, *grouping, scratch);
-        scratch.indices().for_each(|index| trial.remove(index));
+        scratch.put_back_all(&mut trial);
+        group(&trial, usage, *grouping, scratch);
+        scratch.remove_all(&mut trial);
         end = trial.fits();
         if end.is_ok() {
             break;
         }
     }
     if let Some(record) = &mut record {
-        record(Step::Removed {
-            violating: scratch.violating.clone(),
-            others: scratch.others.clone(),
-        });
+        record(scratch.removed());
     }
     if let Err(rejection) = end {
         if let Some(record) = &mut record {
             let obstacle = trial.obstacle();
             record(Step::DoesNotFit { obstacle });
         }
-        let spared = scratch.indices().count() < pods.len() - first;
+        let spared = scratch.indices().count() < scratch.units.len();
         return Err(if spared {
             NotCandidate::Budget(rejection)
         } else {
             NotCandidate::DoesNotFit(rejection)
         });
     }
-    let mut violations = 0;
-    let groups = [(&scratch.violating, 1), (&scratch.others, 0)];
-    for (indices, breaks) in groups {
-        for index in indices {
-            trial.put_back(*index);
-            if trial.still_fits() {
-                if let Some(record) = &mut record {
-                    record(Step::Reprieved(*index));
-                }
-                continue;
-            }
-            if let Some(record) = &mut record {
-                let (index, obstacle) = (*index, trial.obstacle());
-                record(Step::Victim { index, obstacle });
-            }
-            trial.remove(*index);
-            // No node runs 2^32 pods, so the fallback is never used.
-            scratch
-                .victims
-                .push(u32::try_from(*index).unwrap_or(u32::MAX));
-            violations += breaks;
-        }
-    }
-    if scratch.victims.is_empty() && compat > Compat::V1_18 {
+    let violations = scratch.reprieve(&mut trial, &mut record);
+    if scratch.evicted.is_empty() && compat > Compat::V1_18 {
         return Err(NotCandidate::NoVictimNeeded);
     }
-    // A node's pods are sorted by importance, so sorting indices restores that order.
+    // Units are sorted by importance, so sorting indices restores that order.
     if compat >= Compat::V1_36 {
-        scratch.victims.sort_unstable();
+        scratch.evicted.sort_unstable();
+    }
+    for unit in &scratch.evicted {
+        scratch.victims.extend(scratch.units.pods(*unit));
     }
     Ok(violations)
 }
@@ -149,10 +186,9 @@ impl Grouping {
     }
 }
 
-/// Groups the potential victims, each group with the most important first.
+/// Groups the potential victims by the budgets, each kind with the most important first.
 fn group(
-    pods: &[Pod],
-    first: usize,
+    trial: &Trial<'_, '_>,
     usage: &mut BudgetUsage<'_>,
     grouping: Grouping,
     scratch: &mut Scratch,
@@ -160,21 +196,30 @@ fn group(
     usage.reset();
     scratch.violating.clear();
     scratch.others.clear();
+    let cluster = trial.cluster();
     if grouping == Grouping::SparingImportant {
-        for (index, pod) in pods.iter().enumerate().skip(first).rev() {
-            if usage.allows(pod) {
-                usage.count(pod);
-                scratch.others.push(index);
+        for unit in (0..scratch.units.len()).rev() {
+            let pods = || scratch.units.pods(unit).iter();
+            let mut each = pods().map(|victim| victim.pod(cluster));
+            let is_allowed = each.all(|pod| usage.allows(pod));
+            if is_allowed && count(usage, pods().map(|victim| victim.pod(cluster))) == 0 {
+                scratch.others.push(unit);
             }
         }
         scratch.others.reverse();
         return;
     }
-    for (index, pod) in pods.iter().enumerate().skip(first) {
-        if !usage.count(pod) {
-            scratch.others.push(index);
-        } else if grouping == Grouping::All {
-            scratch.violating.push(index);
+    for unit in 0..scratch.units.len() {
+        let pods = scratch.units.pods(unit).iter();
+        match count(usage, pods.map(|victim| victim.pod(cluster))) {
+            0 => scratch.others.push(unit),
+            broken if grouping == Grouping::All => scratch.violating.push((unit, broken)),
+            _ => {}
         }
     }
+}
+
+/// Counts pods as evicted. Returns how many of them violate a budget.
+fn count<'p>(usage: &mut BudgetUsage<'_>, pods: impl Iterator<Item = &'p Pod>) -> usize {
+    pods.map(|pod| usize::from(usage.count(pod))).sum()
 }

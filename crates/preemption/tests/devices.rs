@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_placement::{Checks, Cluster, Pod};
-use evictd_preemption::{Extender, ExtenderError, Offer, Options, Plan, plan};
+use evictd_preemption::{Extender, ExtenderError, Offer, Options, Plan, VictimRules, plan};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, from_value, json};
@@ -84,11 +84,18 @@ impl Scene {
             frees_devices,
             ..Options::default()
         };
-        let found = plan(&cluster, &[], &new, options, &mut [], &|_| false).unwrap();
+        let found = plan(
+            &cluster,
+            VictimRules::default(),
+            &new,
+            options,
+            &mut [],
+            &|_| false,
+        )
+        .unwrap();
         let victims = found.choice().map(|choice| {
-            let pods = &cluster.node(choice.node).pods;
             let victims = found.victims(choice).iter();
-            let names = victims.map(|index| pods[*index as usize].name()[1..].parse().unwrap());
+            let names = victims.map(|victim| victim.pod(&cluster).name()[1..].parse().unwrap());
             names.collect()
         });
         (found, victims.unwrap_or_default())
@@ -182,7 +189,15 @@ fn devices_of_ended_pods_are_awaited() {
         frees_devices: true,
         ..Options::default()
     };
-    let found = plan(&cluster, &[], &new, options, &mut [], &|_| false).unwrap();
+    let found = plan(
+        &cluster,
+        VictimRules::default(),
+        &new,
+        options,
+        &mut [],
+        &|_| false,
+    )
+    .unwrap();
     assert!(!found.fits() && found.chosen.is_none());
 }
 
@@ -212,13 +227,20 @@ fn victims(cluster: &mut Cluster, claims: &[&str]) -> Vec<String> {
         frees_devices: true,
         ..Options::default()
     };
-    let found = plan(cluster, &[], &new, options, &mut [], &|_| false).unwrap();
+    let found = plan(
+        cluster,
+        VictimRules::default(),
+        &new,
+        options,
+        &mut [],
+        &|_| false,
+    )
+    .unwrap();
     assert!(!found.fits() && found.frees_devices());
     let victims = found.choice().map(|choice| {
-        let pods = &cluster.node(choice.node).pods;
         let victims = found.victims(choice).iter();
         victims
-            .map(|index| pods[*index as usize].name().to_owned())
+            .map(|victim| victim.pod(cluster).name().to_owned())
             .collect()
     });
     victims.unwrap_or_default()
@@ -317,9 +339,14 @@ fn a_pod_that_needs_no_devices_is_tried_once() {
             ..Options::default()
         };
         let mut extender = Refuses::default();
-        let found = plan(&cluster, &[], &new, options, &mut [&mut extender], &|_| {
-            false
-        })
+        let found = plan(
+            &cluster,
+            VictimRules::default(),
+            &new,
+            options,
+            &mut [&mut extender],
+            &|_| false,
+        )
         .unwrap();
         assert!(found.chosen.is_none() && !found.frees_devices());
         assert_eq!(extender.0, 1);

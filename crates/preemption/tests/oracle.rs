@@ -3,7 +3,7 @@
 
 use evictd_placement::{Checks, Cluster, Code, Pod};
 use evictd_pod::wire;
-use evictd_preemption::{Action, Budget, Candidate, Options, Plan, plan};
+use evictd_preemption::{Action, Budget, Candidate, Options, Plan, VictimRules, plan};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -50,9 +50,8 @@ fn case(input: &Value) -> Case {
 
 /// Names as the case has them.
 fn names(cluster: &Cluster, plan: &Plan, candidate: &Candidate) -> Vec<String> {
-    let pods = &cluster.node(candidate.node).pods;
     let victims = plan.victims(candidate).iter();
-    let victims = victims.map(|index| cluster.full_name(&pods[*index as usize]));
+    let victims = victims.map(|victim| cluster.full_name(victim.pod(cluster)));
     victims.collect()
 }
 
@@ -102,7 +101,15 @@ fn differences(file: &str, input: &Value, expected: &Value) -> Vec<String> {
         preemptor,
     } = &case;
     let options = Options::default();
-    let plan = plan(cluster, budgets, preemptor, options, &mut [], &|_| false).unwrap();
+    let plan = plan(
+        cluster,
+        VictimRules::of_budgets(budgets),
+        preemptor,
+        options,
+        &mut [],
+        &|_| false,
+    )
+    .unwrap();
     let checks = Checks::new(cluster, preemptor);
     let mut differences = Vec::new();
     let mut compare = |what: &str, found: String, wanted: String| {

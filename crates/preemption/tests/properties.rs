@@ -4,9 +4,11 @@
 mod scenario;
 
 use evictd_placement::Checks;
-use evictd_preemption::{BudgetPolicy, Candidate, Compat, Options, Plan, plan};
+use evictd_preemption::{
+    BudgetPolicy, Candidate, Compat, Options, Plan, VictimRules, explain_node, plan,
+};
 use proptest::prelude::*;
-use scenario::{Answer, Scenario, budget, pod, started, with};
+use scenario::{Answer, Scenario, budget, in_group, pod, started, with};
 use serde_json::{Value, json};
 
 const APPS: [&str; 3] = ["web", "db", "batch"];
@@ -73,24 +75,35 @@ fn with_port(pod: Value, port: bool) -> Value {
     }
 }
 
-/// The cluster; `turned` lists everything the other way round.
-fn scenario(random: &Random, turned: bool) -> Scenario {
-    let names: Vec<String> = (0..random.nodes.len()).map(|i| format!("n{i}")).collect();
-    let mut nodes: Vec<(&str, u32, Vec<Value>)> = Vec::new();
-    for ((cores, pods), name) in random.nodes.iter().zip(&names) {
+/// The nodes with their pods.
+fn nodes(random: &Random, change: impl Fn(Value) -> Value) -> Vec<(String, u32, Vec<Value>)> {
+    let nodes = random.nodes.iter().enumerate();
+    let node = |(number, (cores, pods)): (usize, &(u32, Vec<RandomPod>))| {
+        let name = format!("n{number}");
         let mut taken = false;
-        let pods = pods.iter().enumerate().map(|(index, own)| {
-            let new = pod(&format!("{name}-{index}"), own.priority, own.cores);
-            let new = with(new, "/metadata/labels", json!({ "app": APPS[own.app] }));
-            let new = own
+        let pods = pods.iter().enumerate().map(|(index, one)| {
+            let new = pod(&format!("{name}-{index}"), one.priority, one.cores);
+            let new = with(new, "/metadata/labels", json!({ "app": APPS[one.app] }));
+            let new = one
                 .minute
                 .map_or(new.clone(), |minute| started(new, minute));
             // One pod a port, as on a real node.
-            let port = own.port && !taken;
+            let port = one.port && !taken;
             taken |= port;
-            with_port(new, port)
+            change(with_port(new, port))
         });
-        let mut pods: Vec<Value> = pods.collect();
+        let pods = pods.collect();
+        (name, *cores, pods)
+    };
+    nodes.map(node).collect()
+}
+
+/// The cluster; `turned` lists everything the other way round.
+fn scenario(random: &Random, turned: bool) -> Scenario {
+    let named = nodes(random, |pod| pod);
+    let mut nodes: Vec<(&str, u32, Vec<Value>)> = Vec::new();
+    for (name, cores, pods) in &named {
+        let mut pods = pods.clone();
         if turned {
             pods.reverse();
         }
@@ -123,7 +136,7 @@ fn fits_without(
     let mut trial = checks.on(candidate.node);
     for (index, victim) in plan.victims(candidate).iter().enumerate() {
         if but != Some(index) {
-            trial.remove(*victim as usize);
+            trial.remove(victim.index as usize);
         }
     }
     trial.fits().is_ok()
@@ -146,10 +159,9 @@ proptest! {
         let scenario = scenario(&random, false);
         let plan = scenario.plan().plan;
         for candidate in &plan.candidates {
-            let pods = &scenario.cluster.node(candidate.node).pods;
             let victims = plan.victims(candidate);
             for victim in victims {
-                prop_assert!(pods[*victim as usize].priority < scenario.preemptor.priority);
+                prop_assert!(victim.pod(&scenario.cluster).priority < scenario.preemptor.priority);
             }
             prop_assert!(fits_without(&scenario, &plan, candidate, None));
             for one in 0..victims.len() {
@@ -200,11 +212,10 @@ proptest! {
         let spared = scenario.plan().plan;
         for candidate in &spared.candidates {
             prop_assert_eq!(candidate.violations, 0);
-            let pods = &scenario.cluster.node(candidate.node).pods;
             for (app, allowed) in &random.budgets {
                 let victims = spared.victims(candidate).iter();
-                let covered = victims.filter(|index| {
-                    let labels = pods[**index as usize].labels();
+                let covered = victims.filter(|victim| {
+                    let labels = victim.pod(&scenario.cluster).labels();
                     let key = scenario.cluster.symbols().get("app").unwrap();
                     let value = labels.get(key).unwrap();
                     scenario.cluster.symbols().text(value) == APPS[*app]
@@ -215,10 +226,53 @@ proptest! {
         // A node that needs no broken budget is found with the policy, too.
         let options = Options { policy: BudgetPolicy::Prefer, ..scenario.options };
         let Scenario { cluster, budgets, preemptor, .. } = &scenario;
-        let plain = plan(cluster, budgets, preemptor, options, &mut [], &|_| false).unwrap();
+        let plain = plan(cluster, VictimRules::of_budgets(budgets), preemptor, options, &mut [], &|_| false).unwrap();
         for candidate in plain.candidates.iter().filter(|candidate| candidate.violations == 0) {
             let mut spared = spared.candidates.iter();
             prop_assert!(spared.any(|spared| spared.node == candidate.node));
+        }
+    }
+
+    /// The pods of each app are a group, one of them atomic. The pod may not be beside some of them, and is spread among others.
+    #[test]
+    fn groups_are_victims_as_a_whole_and_every_candidate_is_one_without_them(random in random(), priority in 0..6_i32) {
+        let terms = json!([{ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "db" } } }]);
+        let spread = json!([{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": { "matchLabels": { "app": "web" } } }]);
+        let required = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } });
+        let new = with(pod("new", 4, random.cores), "/metadata/labels", json!({ "app": "web" }));
+        let new = with(with(new, "/spec/affinity", required), "/spec/topologySpreadConstraints", spread);
+        let groups = [("web", priority, true), ("db", priority, false)];
+        let nodes = nodes(&random, |pod| {
+            let app = pod["metadata"]["labels"]["app"].as_str().unwrap_or_default().to_owned();
+            in_group(pod, &app)
+        });
+        let built = |left_out: &[String]| {
+            let mut nodes = nodes.clone();
+            for (_, _, pods) in &mut nodes {
+                pods.retain(|pod| left_out.iter().all(|name| pod["metadata"]["name"] != json!(name)));
+            }
+            let named: Vec<(&str, u32, Vec<Value>)> =
+                nodes.iter().map(|(name, cores, pods)| (name.as_str(), *cores, pods.clone())).collect();
+            Scenario::new(&named, &new).groups(&groups)
+        };
+        let scenario = built(&[]);
+        let plan = scenario.plan().plan;
+        prop_assume!(!plan.fits());
+        let rules = VictimRules { budgets: &[], groups: Some(&scenario.groups) };
+        for node in scenario.cluster.node_ids() {
+            let (_, alone) = explain_node(&scenario.cluster, rules, &scenario.preemptor, scenario.options, node);
+            let candidate = plan.candidates.iter().find(|candidate| candidate.node == node);
+            if let Err(rejection) = plan.filter[node.index()] && rejection.is_resolvable() {
+                prop_assert_eq!(alone.ok(), candidate.map(|candidate| candidate.violations));
+            }
+            let Some(candidate) = candidate else { continue };
+            let victims = scenario.victims(&plan, candidate);
+            let without = built(&victims);
+            prop_assert!(Checks::new(&without.cluster, &without.preemptor).fits(node).is_ok());
+            let left = without.groups.pods_of("web").len();
+            let all = scenario.groups.pods_of("web").len();
+            prop_assert!(left == 0 || left == all, "{} of {} are left", left, all);
         }
     }
 }

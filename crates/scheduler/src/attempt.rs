@@ -4,7 +4,7 @@ use crate::dump::Loaded;
 use evictd_document::Assumptions;
 use evictd_placement::{Checks, Cluster, Code, InvalidObject, Pod};
 use evictd_pod::wire;
-use evictd_preemption::Budget;
+use evictd_preemption::{Budget, VictimRules};
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{
     CustomPlugin, Filtered, Framework, GangPlacement, NotTried, PodGroups, Verdict, replicas,
@@ -100,6 +100,14 @@ impl Case {
     pub(crate) fn place_gang(&mut self) -> Option<GangPlacement> {
         self.groups
             .place(&mut self.cluster, &self.framework, &self.wire)
+    }
+
+    /// The budgets and the groups of the pods that may be preempted.
+    pub(crate) fn victim_rules(&self) -> VictimRules<'_> {
+        VictimRules {
+            budgets: &self.budgets,
+            groups: Some(&self.groups),
+        }
     }
 
     /// How many pods like this one fit beside each other, this one included.

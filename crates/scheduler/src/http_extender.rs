@@ -154,12 +154,13 @@ fn kubeconfig(extender: &Extender) -> (Value, Value) {
 /// The victims by node, as an extender gets them. One that caches the cluster gets only UIDs.
 pub(crate) fn victims_of(cluster: &Cluster, candidates: &[NodeVictims], by_uid: bool) -> Value {
     let nodes = candidates.iter().map(|candidate| {
-        let id = cluster.find_node(&candidate.node);
-        let pods = id.map_or(&[][..], |id| &cluster.node(id).pods);
         let victims = candidate.victims.iter().map(|uid| {
-            let pod = pods.iter().find(|pod| cluster.pod_key(pod) == *uid);
-            match pod.filter(|_| !by_uid) {
-                Some(pod) => pod_of(cluster, pod, &candidate.node),
+            let found = cluster.find_pod(uid).filter(|_| !by_uid);
+            match found {
+                Some((id, index)) => {
+                    let pod = &cluster.node(id).pods[index];
+                    pod_of(cluster, pod, cluster.node_name(id))
+                }
                 // A victim that was deleted in the meantime has nothing but its UID left.
                 None => json!({ "UID": &**uid }),
             }

@@ -3,7 +3,7 @@
 use crate::http_extender::{HttpExtender, pod_of, victims_of};
 use evictd_cluster_client::ApiError;
 use evictd_placement::{Cluster, Pod};
-use evictd_preemption::{ExtenderError, Offer};
+use evictd_preemption::{ExtenderError, Offer, Victim};
 use evictd_scheduling::NodeVictims;
 use evictd_scheduling::config::Extender;
 use hyper::Uri;
@@ -113,12 +113,11 @@ impl evictd_preemption::Extender for PreemptExtender {
 
 /// An offer with the names that an extender knows.
 fn named(cluster: &Cluster, offer: &Offer) -> NodeVictims {
-    let pods = &cluster.node(offer.node).pods;
     let victims = offer.victims.iter();
     NodeVictims {
         node: cluster.node_name(offer.node).into(),
         victims: victims
-            .map(|index| cluster.pod_key(&pods[*index as usize]))
+            .map(|victim| cluster.pod_key(victim.pod(cluster)))
             .collect(),
         violations: offer.violations,
     }
@@ -129,12 +128,11 @@ fn offer(cluster: &Cluster, accepted: &NodeVictims) -> Result<Offer, String> {
     let name = &accepted.node;
     let node = cluster.find_node(name);
     let node = node.ok_or_else(|| format!("there is no node \"{name}\""))?;
-    let pods = &cluster.node(node).pods;
+    // Pods of a group may be on other nodes. Only those that were offered are accepted later.
     let find = |uid: &Arc<str>| {
-        let index = pods.iter().position(|pod| cluster.pod_key(pod) == *uid);
-        // A node's pods are counted in 32 bits.
-        let index = index.and_then(|index| u32::try_from(index).ok());
-        index.ok_or_else(|| format!("there is no pod with the UID \"{uid}\" on node \"{name}\""))
+        let found = cluster.find_pod(uid);
+        let victim = found.map(|(id, index)| Victim::new(id, index));
+        victim.ok_or_else(|| format!("there is no pod with the UID \"{uid}\" on node \"{name}\""))
     };
     Ok(Offer {
         node,

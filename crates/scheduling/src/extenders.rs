@@ -8,7 +8,7 @@ use crate::framework::Framework;
 use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::{Cluster, Code, MAX_SCORE, NodeId, Pod};
 use evictd_pod::wire;
-use evictd_preemption::{Extender, ExtenderError, Offer};
+use evictd_preemption::{Extender, ExtenderError, Offer, Victim};
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -232,13 +232,12 @@ impl Extender for ReplayedExtender<'_> {
 }
 
 fn to_request(cluster: &Cluster, offer: &Offer) -> NodeVictims {
-    let pods = &cluster.node(offer.node).pods;
     NodeVictims {
         node: cluster.node_name(offer.node).into(),
         victims: offer
             .victims
             .iter()
-            .map(|index| cluster.pod_key(&pods[*index as usize]))
+            .map(|victim| cluster.pod_key(victim.pod(cluster)))
             .collect(),
         violations: offer.violations,
     }
@@ -249,15 +248,14 @@ fn from_response(cluster: &Cluster, candidate: &NodeVictims) -> Result<Offer, St
     let node = cluster
         .find_node(name)
         .ok_or_else(|| format!("there is no node {name:?}"))?;
-    let pods = &cluster.node(node).pods;
-    let index_of = |uid: &Arc<str>| {
-        pods.iter()
-            .position(|pod| cluster.pod_key(pod) == *uid)
-            // The pods of a node are counted in 32 bits.
-            .and_then(|index| u32::try_from(index).ok())
+    // Pods of a group may be on other nodes. Only those that were offered are accepted later.
+    let find = |uid: &Arc<str>| {
+        let found = cluster.find_pod(uid);
+        found
+            .map(|(id, index)| Victim::new(id, index))
             .ok_or_else(|| format!("there is no pod with the UID {uid:?} on node {name:?}"))
     };
-    let victims: Result<Vec<u32>, String> = candidate.victims.iter().map(index_of).collect();
+    let victims: Result<Vec<Victim>, String> = candidate.victims.iter().map(find).collect();
     Ok(Offer {
         node,
         victims: victims?,

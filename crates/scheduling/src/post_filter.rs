@@ -7,14 +7,14 @@ use evictd_placement::{
     Checks, Cluster, NodeId, Pod, has_claims, left_over_claim, unavailable_claim,
 };
 use evictd_pod::compatibility::Release;
-use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
+use evictd_preemption::{Extender, Options, Plan, PlanError, VictimRules, preempt};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The input of a preemption beside the cluster.
 pub struct PreemptionInput<'a, 'e> {
-    /// The disruption budgets.
-    pub budgets: &'a [Budget],
+    /// The disruption budgets, and the groups of the pods.
+    pub victims: VictimRules<'a>,
     /// The rules.
     pub options: Options,
     /// The extenders that take part.
@@ -23,11 +23,17 @@ pub struct PreemptionInput<'a, 'e> {
     pub is_waiting: &'a dyn Fn(&Pod) -> bool,
 }
 
+impl Default for PreemptionInput<'_, '_> {
+    fn default() -> Self {
+        Self::new(VictimRules::default())
+    }
+}
+
 impl<'a> PreemptionInput<'a, '_> {
     /// A preemption with the default rules, without extenders and without pods that wait to be bound.
-    pub fn new(budgets: &'a [Budget]) -> Self {
+    pub fn new(victims: VictimRules<'a>) -> Self {
         Self {
-            budgets,
+            victims,
             options: Options::default(),
             extenders: &mut [],
             is_waiting: &|_| false,
@@ -103,7 +109,7 @@ impl Framework {
         preemption: PreemptionInput<'_, '_>,
     ) -> Result<PostFilterResult, PlanError> {
         let PreemptionInput {
-            budgets,
+            victims,
             options,
             extenders,
             is_waiting,
@@ -129,7 +135,7 @@ impl Framework {
                     let found = preempt(
                         &mut checks,
                         filtered.rejections_by_node(),
-                        budgets,
+                        victims,
                         Options {
                             frees_devices: options.frees_devices || self.frees_devices,
                             ..options

@@ -118,7 +118,7 @@ impl Scene {
 
     fn failure(&mut self, incoming: Value) -> PostFilterResult {
         let (pod, filtered) = self.filter(incoming);
-        let input = PreemptionInput::new(&[]);
+        let input = PreemptionInput::default();
         self.framework
             .post_filter(&self.cluster, &pod, &filtered, input)
             .unwrap()

@@ -155,7 +155,7 @@ fn a_gang_that_takes_too_long_is_placed_later_or_not_at_all() {
     let ended = ends([("slow-0", ENDED), ("slow-1", ENDED), ("slow-2", ENDED)]);
     assert_eq!(scene.attempts(), ended);
     let news = scene.scenario.scheduler.take_group_results();
-    let preempted = |outcome: &GroupOutcome| matches!(outcome, GroupOutcome::Preempted);
+    let preempted = |outcome: &GroupOutcome| matches!(outcome, GroupOutcome::Preempted { .. });
     assert!(!news.iter().any(|result| preempted(&result.outcome)));
     let cluster = scene.scenario.scheduler.cluster();
     let requested = cluster.nodes().iter().map(|node| node.requested.cpu);

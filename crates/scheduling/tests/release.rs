@@ -23,7 +23,7 @@ fn s7_083_a_preemption_that_was_found_is_in_the_message() {
         let framework = Framework::of_default(&mut cluster);
         let web = cluster.pod(pod("web", "", 1000)).unwrap();
         let filtered = framework.filter(&cluster, &web);
-        let result = framework.post_filter(&cluster, &web, &filtered, PreemptionInput::new(&[]));
+        let result = framework.post_filter(&cluster, &web, &filtered, PreemptionInput::default());
         let result = result.unwrap();
         assert_eq!(result.message, None);
         assert_eq!(result.fit_error, format!("{nodes}{rest}"));

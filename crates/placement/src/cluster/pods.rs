@@ -498,4 +498,13 @@ impl Cluster {
             _ => Arc::clone(&pod.identity.uid),
         }
     }
+
+    /// The node of a pod by its key, and its index among the pods there. `None` for a pod without a known node.
+    pub fn find_pod(&self, pod_key: &str) -> Option<(NodeId, usize)> {
+        let PodLocation::Node(name) = self.locations.get(pod_key)? else {
+            return None;
+        };
+        let id = *self.node_by_name.get(name)?;
+        Some((id, self.find(&self.node(id).pods, pod_key)?))
+    }
 }

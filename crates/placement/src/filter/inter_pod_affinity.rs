@@ -365,6 +365,18 @@ impl Filter for InterPodAffinity {
         }
     }
 
+    fn change_elsewhere(&mut self, pods: &[(NodeId, &Pod)], times: i64) {
+        let width = self.tallies.len();
+        for (id, pod) in pods {
+            let row = &self.counts[pod.group.index() * width..][..width];
+            for (tally, counts) in self.tallies.iter_mut().zip(row) {
+                if *counts {
+                    tally.add(tally.topology.of(*id), times);
+                }
+            }
+        }
+    }
+
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
         let Some(tally) = self.violated() else {
             return Ok(());

@@ -163,6 +163,9 @@ pub trait Filter: Send + Sync {
     /// Adds a pod to the node (`times` 1) or removes it (-1).
     fn change(&mut self, _here: Here<'_>, _pod: &Pod, _times: i64) {}
 
+    /// Adds pods to other nodes than the entered one (`times` 1), or removes them (-1). A filter that compares nodes counts them.
+    fn change_elsewhere(&mut self, _pods: &[(NodeId, &Pod)], _times: i64) {}
+
     /// Adds a pod until [`Filter::end_visit`]. No other pod is removed in between.
     fn visit(&mut self, here: Here<'_>, pod: &Pod) {
         self.change(here, pod, 1);

@@ -223,6 +223,10 @@ impl Constraint {
         self.here = self.topology.of(id);
         self.matching_on_enter = self.here.map_or(0, |domain| self.pods[domain]);
         self.counted_here = self.counted[id.index()];
+        self.find_min_elsewhere();
+    }
+
+    fn find_min_elsewhere(&mut self) {
         let [first, second] = self.critical_paths;
         let first_is_here = self.here == Some(first.0);
         self.min_elsewhere = if first_is_here { second.1 } else { first.1 };
@@ -279,6 +283,24 @@ impl Filter for TopologySpread {
         for (constraint, counts) in self.constraints.iter_mut().zip(row) {
             if *counts && constraint.counted_here {
                 constraint.add(constraint.here, times);
+            }
+        }
+    }
+
+    fn change_elsewhere(&mut self, pods: &[(NodeId, &Pod)], times: i64) {
+        let width = self.constraints.len();
+        for (index, constraint) in self.constraints.iter_mut().enumerate() {
+            let counts = |pod: &Pod| self.counts[pod.group.index() * width + index];
+            let mut changed = false;
+            for (id, _) in pods.iter().filter(|(_, pod)| counts(pod)) {
+                if constraint.counted[id.index()] {
+                    constraint.add(constraint.topology.of(*id), times);
+                    changed = true;
+                }
+            }
+            if changed {
+                constraint.find_critical_paths();
+                constraint.find_min_elsewhere();
             }
         }
     }

@@ -125,6 +125,13 @@ impl Filter for VolumeRestrictions {
         self.used += self.claims[template] * times;
     }
 
+    fn change_elsewhere(&mut self, pods: &[(NodeId, &Pod)], times: i64) {
+        let used = pods
+            .iter()
+            .map(|(_, pod)| self.claims[pod.template.index()]);
+        self.used += times * used.sum::<i64>();
+    }
+
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
         if self.conflicting_pods > 0 {
             return Err(Rejection::unschedulable("node(s) had no available disk"));

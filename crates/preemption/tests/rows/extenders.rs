@@ -2,7 +2,9 @@
 
 use crate::scenario::{Scenario, pod};
 use evictd_placement::{Cluster, Pod};
-use evictd_preemption::{Extender, ExtenderError, Offer, Options, PlanError, plan};
+use evictd_preemption::{
+    Extender, ExtenderError, Offer, Options, PlanError, Victim, VictimRules, plan,
+};
 
 /// Answers with prepared results.
 struct PreparedExtender {
@@ -72,7 +74,7 @@ fn error(extender: &mut PreparedExtender) -> String {
     } = &scenario;
     let outcome = plan(
         cluster,
-        &[],
+        VictimRules::default(),
         preemptor,
         Options::default(),
         &mut [extender],
@@ -153,7 +155,8 @@ fn s4_020_a_node_without_victims_is_an_error_or_dropped() {
 fn s4_020_an_extender_may_not_add_nodes_or_victims() {
     let mut greedy = prepared(|offers| {
         let mut offers = offers.to_vec();
-        offers[0].victims.push(9);
+        let node = offers[0].node;
+        offers[0].victims.push(Victim::new(node, 9));
         Ok(offers)
     });
     assert!(error(&mut greedy).contains("was not offered as a victim"));

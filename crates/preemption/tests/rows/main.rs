@@ -4,6 +4,7 @@
 mod actions;
 mod eligibility;
 mod extenders;
+mod groups;
 mod nodes;
 mod pick;
 mod replacements;

@@ -1,7 +1,9 @@
 //! The victims on one node.
 
 use crate::scenario::{Scenario, budget, nominated, pod, started, terminating, with};
-use evictd_preemption::{BudgetPolicy, Compat, NotCandidate, Step, explain_node};
+use evictd_preemption::{
+    BudgetPolicy, Compat, NotCandidate, Step, Victim, VictimRules, explain_node,
+};
 use serde_json::{Value, json};
 
 /// One node, and a pod of priority 1000 that asks for these cores.
@@ -188,23 +190,31 @@ fn a_node_is_explained_step_by_step() {
         budgets,
         preemptor,
         options,
+        ..
     } = &scenario;
-    let (steps, end) = explain_node(cluster, budgets, preemptor, *options, node);
+    let (steps, end) = explain_node(
+        cluster,
+        VictimRules::of_budgets(budgets),
+        preemptor,
+        *options,
+        node,
+    );
     let obstacle = |text: &str| Some(text.to_owned());
+    let one = |index| vec![Victim::new(node, index)];
     assert_eq!(
         steps,
         [
             Step::Removed {
-                violating: vec![2],
-                others: vec![0, 1],
+                violating: vec![one(2)],
+                others: vec![one(0), one(1)],
             },
-            Step::Reprieved(2),
+            Step::Reprieved(one(2)),
             Step::Victim {
-                index: 0,
+                pods: one(0),
                 obstacle: obstacle("insufficient cpu by 1"),
             },
             Step::Victim {
-                index: 1,
+                pods: one(1),
                 obstacle: obstacle("insufficient cpu by 2"),
             },
         ]

@@ -2,12 +2,15 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use evictd_placement::{Checks, Cluster, Pod};
+use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_preemption::{
-    Action, Budget, BudgetPolicy, Candidate, Compat, Extender, Nodes, Options, Plan, plan,
+    Action, Budget, BudgetPolicy, Candidate, Compat, Extender, Nodes, Options, Plan, VictimGroup,
+    VictimGroups, VictimRules, plan,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 fn object<T: DeserializeOwned>(value: &Value) -> T {
     T::deserialize(value).unwrap()
@@ -22,6 +25,15 @@ pub(crate) fn pod(name: &str, priority: i32, cores: u32) -> Value {
             "containers": [{ "name": "c", "resources": { "requests": { "cpu": cores.to_string() } } }] },
         "status": { "phase": "Running" },
     })
+}
+
+/// A pod of a group.
+pub(crate) fn in_group(pod: Value, group: &str) -> Value {
+    with(
+        pod,
+        "/spec/schedulingGroup",
+        json!({ "podGroupName": group }),
+    )
 }
 
 /// Sets the value at a path like `/spec/x`.
@@ -77,6 +89,7 @@ pub(crate) struct Scenario {
     pub(crate) budgets: Vec<Budget>,
     pub(crate) preemptor: Pod,
     pub(crate) options: Options,
+    pub(crate) groups: Groups,
 }
 
 /// A plan in names.
@@ -122,7 +135,32 @@ impl Scenario {
             budgets: Vec::new(),
             preemptor,
             options: Options::default(),
+            groups: Groups::default(),
         }
+    }
+
+    /// Kubernetes 1.37 with these groups: their priority, and whether their pods are preempted together.
+    pub(crate) fn groups(mut self, groups: &[(&str, i32, bool)]) -> Self {
+        self.cluster
+            .set_compatibility(Compatibility::of(Release::V1_37));
+        for (name, priority, together) in groups {
+            let atomic = together.then(|| Arc::from(*name));
+            let group = VictimGroup {
+                priority: *priority,
+                atomic,
+            };
+            self.groups.by_name.insert((*name).to_owned(), group);
+        }
+        for id in self.cluster.node_ids() {
+            for pod in &self.cluster.node(id).pods {
+                if let Some(group) = self.cluster.template(pod).scheduling_group {
+                    let group = self.cluster.symbols().text(group).to_owned();
+                    let key = self.cluster.pod_key(pod);
+                    self.groups.pods.entry(group).or_default().push(key);
+                }
+            }
+        }
+        self
     }
 
     /// Adds a pod that waits.
@@ -170,9 +208,14 @@ impl Scenario {
             budgets,
             preemptor,
             options,
+            groups,
         } = self;
+        let rules = VictimRules {
+            budgets,
+            groups: Some(groups),
+        };
         let waits = |pod: &Pod| waiting.contains(&pod.name());
-        let plan = plan(cluster, budgets, preemptor, *options, extenders, &waits).unwrap();
+        let plan = plan(cluster, rules, preemptor, *options, extenders, &waits).unwrap();
         let node = |candidate: &Candidate| cluster.node_name(candidate.node).to_owned();
         let choice = plan.choice();
         Answer {
@@ -187,11 +230,34 @@ impl Scenario {
     }
 
     pub(crate) fn victims(&self, plan: &Plan, candidate: &Candidate) -> Vec<String> {
-        let pods = &self.cluster.node(candidate.node).pods;
         let victims = plan.victims(candidate).iter();
         victims
-            .map(|index| pods[*index as usize].name().to_owned())
+            .map(|victim| victim.pod(&self.cluster).name().to_owned())
             .collect()
+    }
+}
+
+/// The groups of a scenario.
+#[derive(Default)]
+pub(crate) struct Groups {
+    by_name: HashMap<String, VictimGroup>,
+    pods: HashMap<String, Vec<Arc<str>>>,
+}
+
+impl Groups {
+    /// The keys of the pods of a group.
+    pub(crate) fn pods_of(&self, group: &str) -> &[Arc<str>] {
+        self.pods.get(group).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl VictimGroups for Groups {
+    fn group(&self, _namespace: &str, name: &str) -> Option<VictimGroup> {
+        self.by_name.get(name).cloned()
+    }
+
+    fn pods(&self, atomic: &str) -> Vec<Arc<str>> {
+        self.pods_of(atomic).to_vec()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::attempt::{Case, Gang, Status};
 use evictd_placement::{NodeId, device_choices};
 use evictd_pod::resources::{CPU, MEMORY, quantity};
 use evictd_pod::wire;
-use evictd_preemption::{Compat, PlanError, breaking, budgets_of};
+use evictd_preemption::{Compat, PlanError, Victim, breaking, budgets_of};
 use evictd_scheduling::{
     ClaimRef, Filtered, NotTried, PluginName, PostFilterResult, PreemptionInput, Scores,
     simulation::claims, suggestions, waking_events,
@@ -152,7 +152,7 @@ impl Answer {
             ..Self::default()
         };
         if filtered.feasible.is_empty() {
-            let input = PreemptionInput::new(&case.budgets);
+            let input = PreemptionInput::new(case.victim_rules());
             let failure = framework.post_filter(cluster, pod, &filtered, input)?;
             let rejectors = failure
                 .plugins
@@ -278,10 +278,9 @@ fn writes(claim: &ClaimRef) -> Vec<String> {
 const NEAREST: usize = 5;
 
 /// The budgets that the eviction of these pods of a node violates.
-fn violated_budgets(case: &Case, node: NodeId, victims: &[u32]) -> BTreeSet<String> {
+fn violated_budgets(case: &Case, victims: &[Victim]) -> BTreeSet<String> {
     let (cluster, budgets) = (&case.cluster, &case.budgets);
-    let pods = &cluster.node(node).pods;
-    let victims = || victims.iter().map(|index| &pods[*index as usize]);
+    let victims = || victims.iter().map(|victim| victim.pod(cluster));
     let breaks = breaking(cluster, budgets, victims());
     let breaking = victims().zip(breaks).filter(|(_, breaks)| *breaks);
     let names = breaking.flat_map(|(pod, _)| budgets_of(cluster, budgets, pod, Compat::V1_36));
@@ -336,10 +335,9 @@ impl Failure {
         let plan = failure.plan.as_ref();
         let chosen = plan.and_then(|plan| Some((plan, plan.choice()?)));
         let victims = chosen.map(|(plan, choice)| {
-            let pods = &cluster.node(choice.node).pods;
             let victims = plan.victims(choice).iter();
             victims
-                .map(|index| cluster.full_name(&pods[*index as usize]))
+                .map(|victim| cluster.full_name(victim.pod(cluster)))
                 .collect()
         });
         let before = filtered.pre_filter_rejection();
@@ -348,7 +346,7 @@ impl Failure {
             nominated: chosen.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),
             victims: victims.unwrap_or_default(),
             violated_budgets: chosen.map_or_else(BTreeSet::new, |(plan, choice)| {
-                violated_budgets(case, choice.node, plan.victims(choice))
+                violated_budgets(case, plan.victims(choice))
             }),
             deallocates: failure
                 .deallocates

@@ -244,12 +244,12 @@ impl Status {
 
 impl CandidateNode {
     fn of(case: &Case, plan: &Plan, candidate: &Candidate) -> Self {
-        let pods = &case.attempt.cluster.node(candidate.node).pods;
+        let cluster = &case.attempt.cluster;
         let victims = plan.victims(candidate).iter();
         Self {
-            node: case.attempt.cluster.node_name(candidate.node).to_owned(),
+            node: cluster.node_name(candidate.node).to_owned(),
             victims: victims
-                .map(|index| case.attempt.cluster.full_name(&pods[*index as usize]))
+                .map(|victim| cluster.full_name(victim.pod(cluster)))
                 .collect(),
             violations: candidate.violations,
         }
@@ -302,14 +302,11 @@ fn filter_status(case: &Case, filtered: &Filtered) -> Vec<(String, Status)> {
 }
 
 fn victims(case: &Case, plan: &Plan) -> Vec<Victim> {
-    let Some(choice) = plan.choice() else {
-        return Vec::new();
-    };
-    let pods = &case.attempt.cluster.node(choice.node).pods;
-    let replacements = replacements(&case.attempt.cluster, plan);
+    let cluster = &case.attempt.cluster;
+    let replacements = replacements(cluster, plan);
     let victims = replacements.iter();
     victims
-        .map(|replacement| Victim::of(case, &pods[replacement.victim], replacement))
+        .map(|replacement| Victim::of(case, replacement.victim.pod(cluster), replacement))
         .collect()
 }
 
@@ -322,7 +319,9 @@ fn not_candidates(
     let not_candidate = |(id, why): &(NodeId, NotCandidate)| {
         let (code, reasons) = why.status(checks);
         let obstacle = match why {
-            NotCandidate::DoesNotFit(_) => Plan::obstacle(checks, *id),
+            NotCandidate::DoesNotFit(_) => {
+                Plan::obstacle(checks, case.attempt.victim_rules().groups, *id)
+            }
             _ => None,
         };
         let node = NotCandidateNode {

@@ -2,7 +2,7 @@
 
 use super::Case;
 use evictd_placement::{Checks, Code, NodeId};
-use evictd_preemption::{NotCandidate, Options, Plan, Step, explain_node};
+use evictd_preemption::{NotCandidate, Options, Plan, Step, Victim, explain_node};
 use evictd_scheduling::Filtered;
 use serde::Serialize;
 
@@ -72,32 +72,32 @@ impl Explanation {
             frees_devices: plan.frees_devices(),
             ..case.options
         };
-        let (steps, end) = explain_node(cluster, &case.attempt.budgets, pod, options, id);
+        let (steps, end) = explain_node(cluster, case.attempt.victim_rules(), pod, options, id);
         Self {
             node,
             without_preemption,
-            steps: steps
-                .into_iter()
-                .map(|step| named(case, id, step))
-                .collect(),
+            steps: steps.into_iter().map(|step| named(case, step)).collect(),
             result: result(plan, &checks, id, end),
         }
     }
 }
 
-fn named(case: &Case, id: NodeId, step: Step) -> NamedStep {
-    let pods = &case.attempt.cluster.node(id).pods;
-    let name = |index: usize| case.attempt.cluster.full_name(&pods[index]);
-    let names = |indices: Vec<usize>| indices.into_iter().map(name).collect();
+fn named(case: &Case, step: Step) -> NamedStep {
+    let cluster = &case.attempt.cluster;
+    let name = |victim: &Victim| cluster.full_name(victim.pod(cluster));
+    let together = |pods: &Vec<Victim>| pods.iter().map(name).collect::<Vec<_>>().join(", ");
+    let each = |units: &[Vec<Victim>]| units.iter().map(together).collect();
     match step {
         Step::Removed { violating, others } => NamedStep::Removed {
-            violating: names(violating),
-            others: names(others),
+            violating: each(&violating),
+            others: each(&others),
         },
         Step::DoesNotFit { obstacle } => NamedStep::StillNot { obstacle },
-        Step::Reprieved(index) => NamedStep::Reprieved { pod: name(index) },
-        Step::Victim { index, obstacle } => NamedStep::Victim {
-            pod: name(index),
+        Step::Reprieved(pods) => NamedStep::Reprieved {
+            pod: together(&pods),
+        },
+        Step::Victim { pods, obstacle } => NamedStep::Victim {
+            pod: together(&pods),
             obstacle,
         },
     }

@@ -59,7 +59,6 @@ impl Case {
     pub(crate) fn plan(&mut self, extenders: &mut [&mut dyn Extender]) -> Result<Found, PlanError> {
         let attempt::Case {
             cluster,
-            budgets,
             pod,
             framework,
             ..
@@ -75,7 +74,7 @@ impl Case {
             });
         }
         let input = PreemptionInput {
-            budgets,
+            victims: self.attempt.victim_rules(),
             options: self.options,
             extenders,
             // A dump does not show which pods wait in Permit.

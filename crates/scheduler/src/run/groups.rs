@@ -20,9 +20,10 @@ pub(super) fn decided(now: Timestamp, results: Vec<GroupResult>, writer: &Writer
             GroupOutcome::Placed => (INITIALLY, true, "Scheduled", String::new()),
             GroupOutcome::Unschedulable(message) => (INITIALLY, false, "Unschedulable", message),
             GroupOutcome::Error(message) => (INITIALLY, false, "SchedulerError", message),
-            GroupOutcome::Preempted => {
-                let message = "preempting to accommodate a higher priority pod group";
-                (DISRUPTED, true, "PreemptionByScheduler", message.to_owned())
+            GroupOutcome::Preempted { for_group } => {
+                let of_group = if for_group { " group" } else { "" };
+                let message = format!("preempting to accommodate a higher priority pod{of_group}");
+                (DISRUPTED, true, "PreemptionByScheduler", message)
             }
         };
         if status || !holds(&group, kind) {

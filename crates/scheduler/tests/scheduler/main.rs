@@ -11,6 +11,7 @@ mod dump;
 mod dump_command;
 mod explain;
 mod extender;
+mod group_victims;
 mod live;
 mod live_bad_input;
 mod live_batch;

@@ -1,6 +1,7 @@
 //! Which pods belong to which group, and whether a group is complete.
 
 use evictd_pod::wire;
+use evictd_preemption::VictimGroup;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -190,6 +191,20 @@ impl Groups {
             found.pods.extend(pods.map(|pod| (Arc::clone(pod), member)));
         }
         found
+    }
+
+    /// What a group means for its pods as victims; `None` without an object.
+    pub(crate) fn of_victims(&self, namespace: &str, name: &str) -> Option<VictimGroup> {
+        // Most clusters have no groups, and a preemption asks for each kind of pods.
+        if self.0.is_empty() {
+            return None;
+        }
+        let name: Arc<str> = format!("{namespace}/{name}").into();
+        let spec = &self.object(&name)?.spec;
+        Some(VictimGroup {
+            priority: spec.priority.unwrap_or(0),
+            atomic: spec.disruption_mode.all.is_some().then_some(name),
+        })
     }
 
     /// What the bound pods of a group have in common, once for pods that share it.

@@ -174,8 +174,11 @@ pub enum GroupOutcome {
     Unschedulable(String),
     /// There was no decision, with the error.
     Error(String),
-    /// All its pods are evicted for another group.
-    Preempted,
+    /// All its pods are evicted.
+    Preempted {
+        /// Whether for another group; else for a single pod.
+        for_group: bool,
+    },
 }
 
 /// The message about a rejected group, and the plugins that rejected some of its pods.

@@ -8,6 +8,7 @@ use crate::not_tried::NotTried;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use evictd_placement::{Cluster, Domain, Domains, Statement};
 use evictd_pod::wire;
+use evictd_preemption::{VictimGroup, VictimGroups};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -151,6 +152,17 @@ impl PodGroups {
             Member::new(cluster, attempt, Arc::clone(pod), 0)
         };
         pods.into_iter().map(member).collect()
+    }
+}
+
+impl VictimGroups for PodGroups {
+    fn group(&self, namespace: &str, name: &str) -> Option<VictimGroup> {
+        self.groups.of_victims(namespace, name)
+    }
+
+    fn pods(&self, atomic: &str) -> Vec<Arc<str>> {
+        let pods = self.groups.pods_with_nodes(atomic);
+        pods.map(|(pod, _)| Arc::from(pod)).collect()
     }
 }
 

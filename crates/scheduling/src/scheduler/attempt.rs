@@ -106,12 +106,11 @@ impl Rejected {
             self.clears_nomination = plan.ineligible.is_none();
             return self;
         };
-        let pods = &cluster.node(choice.node).pods;
         self.nominated = Some(cluster.node_name(choice.node).to_owned());
         self.victims = plan
             .victims(choice)
             .iter()
-            .map(|index| &pods[*index as usize])
+            .map(|victim| victim.pod(cluster))
             .map(|pod| (cluster.full_name(pod), pod.uid().to_owned()))
             .collect();
         self.actions.clone_from(&plan.actions);

@@ -471,7 +471,7 @@ impl Scheduler {
         for index in &found.groups {
             let group = Arc::clone(&grouped.atomic[*index]);
             let results = &mut self.binding.results;
-            results.push_group(group, GroupOutcome::Preempted);
+            results.push_group(group, GroupOutcome::Preempted { for_group: true });
         }
         Ok(found)
     }

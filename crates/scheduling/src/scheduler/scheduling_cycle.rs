@@ -6,6 +6,7 @@ use super::{Attempt, Outcome, PodAttempt, Rejected, Scheduler};
 use crate::config::Point;
 use crate::cycle::Filtered;
 use crate::extenders::ExtenderResponse;
+use crate::gang::GroupOutcome;
 use crate::post_filter::PreemptionInput;
 use crate::queue::{Pool, USUAL_COST};
 use crate::replicas::more_replicas;
@@ -13,7 +14,7 @@ use crate::scheduling_algorithm::SchedulingAlgorithm;
 use crate::suggestions::{NodeSuggestions, suggestions};
 use evictd_placement::{DEVICES_GO_ON, INTERRUPTED, NodeId, Pod};
 use evictd_pod::wire;
-use evictd_preemption::Extender;
+use evictd_preemption::{Extender, Plan, VictimRules};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -350,7 +351,10 @@ impl Scheduler {
             &pod,
             &filtered,
             PreemptionInput {
-                budgets: &self.state.cache.budgets,
+                victims: VictimRules {
+                    budgets: &self.state.cache.budgets,
+                    groups: Some(&self.state.queue),
+                },
                 options: self.options,
                 extenders: &mut replayed
                     .iter_mut()
@@ -387,6 +391,15 @@ impl Scheduler {
             ..Rejected::default()
         };
         let rejected = rejected.with_plan(cluster, &pod, result.plan.as_ref());
+        for group in result.plan.iter().flat_map(Plan::groups) {
+            if let Some(group) = self.state.queue.group(group) {
+                let results = &mut self.binding.results;
+                results.push_group(
+                    Arc::clone(group),
+                    GroupOutcome::Preempted { for_group: false },
+                );
+            }
+        }
         if is_cacheable && rejected.nominated.is_none() && rejected.deallocates.is_none() {
             self.algorithm
                 .cache_unschedulable(&pod, rejected.to_cached());

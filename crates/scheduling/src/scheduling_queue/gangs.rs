@@ -8,6 +8,7 @@ use crate::not_tried::NotTried;
 use crate::plugins::PluginSet;
 use crate::queue::{Moved, Pool, Popped, Scope};
 use evictd_pod::wire;
+use evictd_preemption::{VictimGroup, VictimGroups};
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -176,5 +177,16 @@ impl SchedulingQueue {
         self.hints
             .groups
             .grouped_pods(|pod| self.lifecycles.assumed_node(pod).is_some())
+    }
+}
+
+impl VictimGroups for SchedulingQueue {
+    fn group(&self, namespace: &str, name: &str) -> Option<VictimGroup> {
+        self.hints.groups.of_victims(namespace, name)
+    }
+
+    fn pods(&self, atomic: &str) -> Vec<Arc<str>> {
+        let pods = self.nodes_of_group(atomic);
+        pods.map(|(pod, _)| Arc::from(pod)).collect()
     }
 }

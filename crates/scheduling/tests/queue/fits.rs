@@ -213,7 +213,7 @@ impl World {
         let decision = if let Some(node) = filtered.feasible.first() {
             Decision::On(self.cluster.node_name(*node).to_owned())
         } else {
-            let input = PreemptionInput::new(&[]);
+            let input = PreemptionInput::default();
             let failure = self
                 .framework
                 .post_filter(&self.cluster, &pod, &filtered, input);

@@ -127,7 +127,7 @@ impl Engine {
         for (group, outcome) in batch.changed_results(outcomes) {
             let outcome = match outcome {
                 UpstreamOutcome::Unschedulable(why) => Placement::Unschedulable(why),
-                UpstreamOutcome::Preempted => Placement::Preempted,
+                UpstreamOutcome::Preempted => Placement::Preempted { for_group: true },
                 UpstreamOutcome::Scheduled => Placement::Placed,
             };
             let results = vec![GroupResult { group, outcome }];
