@@ -5,6 +5,7 @@
 use evictd_placement::Cluster;
 use evictd_pod::{Node, wire};
 use evictd_scheduling::{Framework, NodeSuggestions, suggestions};
+use evictd_test_objects as objects;
 use evictd_what_if::{SpreadChange, Suggestion};
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
@@ -18,22 +19,17 @@ struct Scene {
 }
 
 fn node(name: &str, cpu: u32, labels: Value, spec: Value) -> Value {
-    let mut node = json!({ "metadata": { "name": name, "labels": labels }, "spec": spec,
-        "status": { "allocatable": { "cpu": cpu.to_string(), "memory": "8Gi", "pods": "4", "example.com/gpu": "1" } } });
-    node["metadata"]["labels"]["kubernetes.io/hostname"] = json!(name);
-    node
+    let node = objects::node(name).set("/metadata/labels", labels);
+    let node = node.label("kubernetes.io/hostname", name).spec(spec);
+    let node = node.cpu(&cpu.to_string()).memory("8Gi");
+    let node = node.resource("pods", "4").resource("example.com/gpu", "1");
+    node.json()
 }
 
 fn pod(name: &str, on: &str, cpu: u32, spec: Value) -> Value {
-    let mut pod = json!({ "metadata": { "name": name, "uid": name, "labels": { "app": "web" } }, "spec": spec });
-    pod["spec"]["nodeName"] = json!(on);
-    if pod["spec"]["containers"].is_null() {
-        pod["spec"]["containers"] = json!([{}]);
-    }
-    let container = &mut pod["spec"]["containers"][0];
-    container["name"] = json!("c");
-    container["resources"]["requests"]["cpu"] = json!(cpu.to_string());
-    pod
+    let pod = objects::pod(name).label("app", "web").on(on).spec(spec);
+    let pod = pod.set("/spec/containers/0/name", "c");
+    pod.cpu(&cpu.to_string()).json()
 }
 
 /// All that can be seen of a cluster, by names.
@@ -365,6 +361,29 @@ fn a_hard_spread_is_relaxed_and_no_replica_is_deleted() {
         "no minDomains for {key}; or maxSkew: 2 for {key}; or whenUnsatisfiable: ScheduleAnyway for {key}"
     );
     assert!(words.contains(&format!("a: {relaxed}")), "{words:?}");
+}
+
+/// Removing `there` is needed only beside the label, which relaxing the spread makes unnecessary.
+#[test]
+fn a_change_that_was_needed_beside_an_unnecessary_one_is_left_out_with_it() {
+    let selector = json!({ "matchLabels": { "app": "web" } });
+    let apart = json!({ "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "zone", "labelSelector": selector }] } } });
+    let spread = json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector }] });
+    let scene = Scene {
+        nodes: vec![
+            node("a", 1, json!({ "zone": "b" }), json!({})),
+            node("b", 2, json!({}), json!({})),
+            node("c", 1, json!({ "zone": "a" }), json!({})),
+        ],
+        pods: vec![pod("far", "a", 0, json!({})), pod("there", "b", 0, apart)],
+        incoming: pod("new", "", 1, spread),
+    };
+    let words = scene.words();
+    let relaxed = "whenUnsatisfiable: ScheduleAnyway for zone";
+    let of_b = words.iter().find(|line| line.starts_with("b: ")).unwrap();
+    assert!(of_b.ends_with(&format!("; or {relaxed}")), "{words:?}");
 }
 
 #[test]

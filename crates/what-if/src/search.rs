@@ -1,4 +1,4 @@
-//! The search for changes that suffice.
+//! Trials of changes, and the search for the smallest that suffice.
 
 /// A situation that can be tried with changes. Afterwards it is as before.
 pub trait Trial {
@@ -14,65 +14,6 @@ pub trait Trial {
     fn suffices(&mut self, changes: &[Self::Change]) -> bool {
         self.obstacle(changes).is_none()
     }
-}
-
-/// Adds the changes that `next` proposes against each obstacle until they suffice. `None` if there is no proposal, or if
-/// `most` changes do not suffice.
-pub fn step_by_step<T: Trial>(
-    trial: &mut T,
-    most: usize,
-    mut next: impl FnMut(&mut T, &[T::Change], &T::Obstacle) -> Option<Vec<T::Change>>,
-) -> Option<Vec<T::Change>> {
-    let mut changes = Vec::new();
-    while let Some(obstacle) = trial.obstacle(&changes) {
-        // A long list of changes is no help to a reader, and each one costs a try.
-        if changes.len() >= most {
-            return None;
-        }
-        let more = next(trial, &changes, &obstacle)?;
-        changes.extend(more);
-    }
-    Some(changes)
-}
-
-/// Removes each unnecessary change, the last first. All of them suffice, and so does the rest.
-pub fn one_by_one<T: Trial>(trial: &mut T, mut changes: Vec<T::Change>) -> Vec<T::Change> {
-    for index in (0..changes.len()).rev() {
-        let mut without = changes.clone();
-        without.remove(index);
-        if !without.is_empty() && trial.suffices(&without) {
-            changes = without;
-        }
-    }
-    changes
-}
-
-/// Removes unnecessary items from a long list, as many as possible at a time, the last first. `change` makes changes of
-/// items. Those of all items suffice, and so do those of the rest.
-pub fn necessary<T: Trial, I: Clone>(
-    trial: &mut T,
-    mut items: Vec<I>,
-    change: impl Fn(&[I]) -> Vec<T::Change>,
-) -> Vec<I> {
-    let mut size = items.len() / 2;
-    while size > 0 {
-        let before = items.len();
-        let mut end = items.len();
-        while end > 0 {
-            let begin = end.saturating_sub(size);
-            // A stretch at a time: most items of a long list are unnecessary.
-            let without = [&items[..begin], &items[end..]].concat();
-            if !without.is_empty() && trial.suffices(&change(&without)) {
-                items = without;
-            }
-            end = begin;
-        }
-        // An item that was needed beside another may be unnecessary without it.
-        if size > 1 || items.len() == before {
-            size /= 2;
-        }
-    }
-    items
 }
 
 /// Changes of one kind whose size is a number: how many nodes are added, or by how much a limit is raised. A size of 0 is no change.
@@ -98,65 +39,85 @@ impl<C: Clone + 'static> Scaled<'_, C> {
     }
 }
 
+/// Kinds of changes with the size of each.
+type Chosen<'s, 'c, C> = Vec<(&'s Scaled<'c, C>, i64)>;
+
+fn changes<C>(chosen: &[(&Scaled<'_, C>, i64)]) -> Vec<C> {
+    let changes = chosen.iter().map(|(scaled, size)| (scaled.of_size)(*size));
+    changes.flatten().collect()
+}
+
 /// The smallest sizes of all these changes that suffice together; `None` if the largest do not. None of those that are left
 /// can be left out.
 pub fn smallest<T: Trial>(
     trial: &mut T,
     scaled: &[Scaled<'_, T::Change>],
 ) -> Option<Vec<T::Change>> {
-    let mut sizes: Vec<i64> = scaled.iter().map(|scaled| scaled.most).collect();
-    let changes = |sizes: &[i64]| -> Vec<T::Change> {
-        let made = scaled.iter().zip(sizes).filter(|(_, size)| **size > 0);
-        made.flat_map(|(scaled, size)| (scaled.of_size)(*size))
-            .collect()
-    };
-    if !trial.suffices(&changes(&sizes)) {
+    let largest = scaled.iter().map(|scaled| (scaled, scaled.most));
+    let mut chosen: Chosen<'_, '_, T::Change> = largest.filter(|(_, most)| *most > 0).collect();
+    if !trial.suffices(&changes(&chosen)) {
         return None;
     }
-    let with = |sizes: &[i64], index: usize, size: i64| {
-        let mut sizes = sizes.to_vec();
-        sizes[index] = size;
-        changes(&sizes)
-    };
-    for round in 0.. {
-        let made: Vec<usize> = (0..sizes.len()).filter(|index| sizes[*index] > 0).collect();
-        let mut is_removed = false;
-        for index in made.iter().rev() {
-            let without = with(&sizes, *index, 0);
-            if !without.is_empty() && trial.suffices(&without) {
-                sizes[*index] = 0;
-                is_removed = true;
-            }
-        }
-        // Sizes that were needed together may be too large alone.
-        if round > 0 && !is_removed {
-            break;
-        }
-        for index in made {
-            if sizes[index] > 1 {
-                sizes[index] = least(trial, (0, sizes[index]), |size| with(&sizes, index, size));
-            }
-        }
-    }
-    Some(changes(&sizes))
+    leave_out(trial, &mut chosen);
+    // Changes that were needed beside a large one may be unnecessary beside a smaller one.
+    while shrink(trial, &mut chosen) && leave_out(trial, &mut chosen) {}
+    Some(changes(&chosen))
 }
 
-/// The smallest number for which `change` suffices. It suffices for `enough` and not for `too_few`.
-pub fn least<T: Trial>(
-    trial: &mut T,
-    (too_few, enough): (i64, i64),
-    change: impl Fn(i64) -> Vec<T::Change>,
-) -> i64 {
-    let (mut low, mut high) = (too_few, enough);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if trial.suffices(&change(middle)) {
-            high = middle;
-        } else {
-            low = middle;
+/// Of changes that suffice those that are necessary. None of them can be left out.
+pub(super) fn necessary<T: Trial>(trial: &mut T, all: Vec<T::Change>) -> Vec<T::Change>
+where
+    T::Change: 'static,
+{
+    let fixed: Vec<_> = all.into_iter().map(Scaled::fixed).collect();
+    let mut chosen = fixed.iter().map(|scaled| (scaled, 1)).collect();
+    leave_out(trial, &mut chosen);
+    changes(&chosen)
+}
+
+/// Removes unnecessary changes, the last first, until each one is necessary. Returns whether there were any.
+fn leave_out<T: Trial>(trial: &mut T, chosen: &mut Chosen<'_, '_, T::Change>) -> bool {
+    let all = chosen.len();
+    let mut stretch = all / 2;
+    while stretch > 0 {
+        let before = chosen.len();
+        let mut end = before;
+        while end > 0 {
+            let begin = end.saturating_sub(stretch);
+            // A stretch at a time: most changes of a long list are unnecessary.
+            let without = [&chosen[..begin], &chosen[end..]].concat();
+            if !without.is_empty() && trial.suffices(&changes(&without)) {
+                *chosen = without;
+            }
+            end = begin;
+        }
+        // A change that was needed beside another may be unnecessary without it.
+        if stretch > 1 || chosen.len() == before {
+            stretch /= 2;
         }
     }
-    high
+    chosen.len() < all
+}
+
+/// Makes each change as small as the others allow. Returns whether any was too large.
+fn shrink<T: Trial>(trial: &mut T, chosen: &mut Chosen<'_, '_, T::Change>) -> bool {
+    let mut is_smaller = false;
+    for index in 0..chosen.len() {
+        let largest = chosen[index].1;
+        let (mut too_small, mut enough) = (0, largest);
+        while enough - too_small > 1 {
+            let middle = too_small + (enough - too_small) / 2;
+            chosen[index].1 = middle;
+            if trial.suffices(&changes(chosen)) {
+                enough = middle;
+            } else {
+                too_small = middle;
+            }
+        }
+        chosen[index].1 = enough;
+        is_smaller |= enough < largest;
+    }
+    is_smaller
 }
 
 #[cfg(test)]
@@ -180,20 +141,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn changes_are_added_until_they_suffice_and_no_more_than_allowed() {
-        let half = |_: &mut Sum, _: &[i64], missing: &i64| Some(vec![(*missing + 1) / 2]);
-        let found = step_by_step(&mut Sum::default(), 5, half);
-        assert_eq!(found, Some(vec![5, 3, 1, 1]));
-        assert_eq!(step_by_step(&mut Sum::default(), 3, half), None);
-        let none = |_: &mut Sum, _: &[i64], _: &i64| None;
-        assert_eq!(step_by_step(&mut Sum::default(), 5, none), None);
+    /// Numbers of which 1 suffices unless 2 is there, which is harmless beside 3.
+    struct Harmful;
+
+    impl Trial for Harmful {
+        type Change = i64;
+        type Obstacle = ();
+
+        fn obstacle(&mut self, changes: &[i64]) -> Option<()> {
+            let has = |number| changes.contains(&number);
+            let suffices = has(1) && (!has(2) || has(3));
+            (!suffices).then_some(())
+        }
     }
 
-    #[test]
-    fn unnecessary_changes_are_removed_and_the_rest_suffices() {
-        assert_eq!(one_by_one(&mut Sum::default(), vec![9, 7, 1, 2]), [9, 7]);
-        assert_eq!(one_by_one(&mut Sum::default(), vec![12]), [12]);
+    fn fixed(changes: &[i64]) -> Vec<Scaled<'static, i64>> {
+        changes.iter().copied().map(Scaled::fixed).collect()
     }
 
     #[test]
@@ -206,21 +169,29 @@ mod tests {
         assert_eq!(find(&[ones(4), ones(7)]), Some(vec![3, 7]));
         assert_eq!(find(&[Scaled::fixed(12), ones(4)]), Some(vec![12]));
         assert_eq!(find(&[tens(3), Scaled::fixed(1)]), Some(vec![10]));
+        assert_eq!(find(&fixed(&[9, 7, 1, 2])), Some(vec![9, 7]));
     }
 
     #[test]
-    fn few_tries_find_the_one_necessary_item_among_many() {
-        let mut items = vec![0; 255];
-        items[100] = 10;
+    fn a_change_that_only_another_made_necessary_leaves_with_it() {
+        let found = smallest(&mut Harmful, &fixed(&[1, 2, 3]));
+        assert_eq!(found, Some(vec![1]));
+    }
+
+    #[test]
+    fn few_tries_find_the_one_necessary_change_among_many() {
+        let mut numbers = vec![0; 255];
+        numbers[100] = 10;
         let mut trial = Sum::default();
-        assert_eq!(necessary(&mut trial, items, <[i64]>::to_vec), [10]);
+        assert_eq!(smallest(&mut trial, &fixed(&numbers)), Some(vec![10]));
         assert!(trial.tries < 40, "{} tries", trial.tries);
     }
 
     #[test]
-    fn the_least_number_is_found_by_halves() {
+    fn the_smallest_size_is_found_by_halves() {
         let mut trial = Sum::default();
-        assert_eq!(least(&mut trial, (0, 1 << 40), |number| vec![number]), 10);
-        assert_eq!(trial.tries, 40);
+        let scaled = [Scaled::new(1 << 40, |number| vec![number])];
+        assert_eq!(smallest(&mut trial, &scaled), Some(vec![10]));
+        assert_eq!(trial.tries, 41);
     }
 }

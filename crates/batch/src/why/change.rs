@@ -132,6 +132,30 @@ impl Change {
         }
     }
 
+    /// Writes neighbours that end jobs, or pods, as one change.
+    pub(super) fn joined(changes: Vec<Self>) -> Vec<Self> {
+        let mut joined: Vec<Self> = Vec::new();
+        for change in changes {
+            match (joined.last_mut(), change) {
+                (
+                    Some(Self::JobsEnd { jobs, groups, pods }),
+                    Self::JobsEnd {
+                        jobs: more_jobs,
+                        groups: more_groups,
+                        pods: more_pods,
+                    },
+                ) => {
+                    jobs.extend(more_jobs);
+                    groups.extend(more_groups);
+                    pods.extend(more_pods);
+                }
+                (Some(Self::PodsEnd { pods }), Self::PodsEnd { pods: more }) => pods.extend(more),
+                (_, change) => joined.push(change),
+            }
+        }
+        joined
+    }
+
     /// Makes the change. New nodes get names of this kind.
     pub(super) fn apply(&self, what_if: &mut WhatIf<'_>, subject: &Subject, names: NodeNames) {
         match self {

@@ -6,7 +6,7 @@ use super::search::{Proposal, Search};
 use super::subject::{group_of_pod, is_in};
 use crate::session::JobDiagnosis;
 use evictd_pod::wire::{Pod, full_name};
-use evictd_what_if::{Trial, necessary};
+use evictd_what_if::Trial;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -31,12 +31,14 @@ struct Unit {
     same_queue: bool,
 }
 
-fn ended(units: &[Unit]) -> Vec<Change> {
-    vec![Change::JobsEnd {
-        jobs: units.iter().map(|unit| unit.name.clone()).collect(),
-        groups: units.iter().map(|unit| unit.group.clone()).collect(),
-        pods: units.iter().flat_map(|unit| unit.pods.clone()).collect(),
-    }]
+impl Unit {
+    fn end(&self) -> Change {
+        Change::JobsEnd {
+            jobs: vec![self.name.clone()],
+            groups: vec![self.group.clone()],
+            pods: self.pods.clone(),
+        }
+    }
 }
 
 /// The jobs that suffice alone, fewest pods first; otherwise the fewest jobs together. Then the fewest pods of the
@@ -51,31 +53,19 @@ pub(super) fn ends(search: &mut Search<'_, '_>) -> Vec<Proposal> {
         )
     });
     units.truncate(TOGETHER);
+    let all: Vec<Change> = units.iter().map(Unit::end).collect();
     // If all ends together do not suffice, no part of them does.
-    if units.is_empty() || !search.suffices(&ended(&units)) {
+    if all.is_empty() || !search.suffices(&all) {
         return Vec::new();
     }
-    let mut found = alone(search, &units);
-    if found.is_empty() {
-        let needed = necessary(search, units, ended);
+    let mut proposals = alone(search, units);
+    if proposals.is_empty() {
         // A longer list is no help to a reader.
-        if needed.len() <= MOST {
-            found.push(needed);
-        }
+        let needed = search.necessary(all).filter(|needed| needed.len() <= MOST);
+        proposals.extend(needed.and_then(|needed| search.proposal(needed)));
     }
-    let mut proposals = Vec::new();
-    let pods: Vec<String> = found
-        .first()
-        .into_iter()
-        .flatten()
-        .flat_map(|unit| unit.pods.clone())
-        .collect();
-    for units in &found {
-        proposals.extend(search.proposal(ended(units)));
-    }
-    if pods.len() > 1 {
-        proposals.extend(pods_end(search, pods));
-    }
+    let first = proposals.first().map(|proposal| pods_of(&proposal.changes));
+    proposals.extend(first.and_then(|pods| pods_end(search, &pods)));
     proposals
 }
 
@@ -100,34 +90,27 @@ pub(super) fn ends_before_all(
     fewer.then_some(best)
 }
 
-fn alone(search: &mut Search<'_, '_>, units: &[Unit]) -> Vec<Vec<Unit>> {
-    let mut smallest: Vec<&Unit> = units.iter().collect();
-    smallest.sort_by_key(|unit| (unit.pods.len(), !unit.same_queue, unit.name.clone()));
+fn alone(search: &mut Search<'_, '_>, mut units: Vec<Unit>) -> Vec<Proposal> {
+    units.sort_by_key(|unit| (unit.pods.len(), !unit.same_queue, unit.name.clone()));
     let mut found = Vec::new();
-    for unit in smallest.into_iter().take(ALONE) {
-        if found.len() < LISTED && search.suffices(&ended(std::slice::from_ref(unit))) {
-            found.push(vec![unit.clone()]);
+    for end in units.iter().take(ALONE).map(Unit::end) {
+        if found.len() < LISTED && search.suffices(std::slice::from_ref(&end)) {
+            found.extend(search.proposal(vec![end]));
         }
     }
     found
 }
 
 /// The fewest pods whose end suffices, if not all are needed.
-fn pods_end(search: &mut Search<'_, '_>, pods: Vec<String>) -> Option<Proposal> {
-    let end = |pods: &[String]| {
-        vec![Change::PodsEnd {
-            pods: pods.to_vec(),
-        }]
-    };
-    let all = pods.len();
-    if !search.suffices(&end(&pods)) {
+fn pods_end(search: &mut Search<'_, '_>, pods: &[String]) -> Option<Proposal> {
+    let ends = pods.iter().map(|pod| Change::PodsEnd {
+        pods: vec![pod.clone()],
+    });
+    let needed = search.necessary(ends.collect())?;
+    if needed.len() == pods.len() {
         return None;
     }
-    let needed = necessary(search, pods, end);
-    if needed.len() == all {
-        return None;
-    }
-    search.proposal(end(&needed))
+    search.proposal(needed)
 }
 
 /// All pods that hold room and may end, by their group or owner.
@@ -159,11 +142,16 @@ fn units(search: &Search<'_, '_>) -> Vec<Unit> {
 
 /// How many pods end.
 pub(super) fn ending(changes: &[Change]) -> usize {
+    pods_of(changes).len()
+}
+
+/// The pods that end.
+fn pods_of(changes: &[Change]) -> Vec<String> {
     let pods = changes.iter().map(|change| match change {
-        Change::JobsEnd { pods, .. } | Change::PodsEnd { pods } => pods.len(),
-        _ => 0,
+        Change::JobsEnd { pods, .. } | Change::PodsEnd { pods } => pods.as_slice(),
+        _ => &[],
     });
-    pods.sum()
+    pods.flatten().cloned().collect()
 }
 
 fn holds_room(pod: &Pod) -> bool {

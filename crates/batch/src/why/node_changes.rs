@@ -7,7 +7,7 @@ use evictd_placement::Pod;
 use evictd_pod::resources::{self, units};
 use evictd_pod::{Quantity, wire};
 use evictd_scheduling::{Framework, Verdict, suggestions};
-use evictd_what_if::{Scaled, Suggestion, step_by_step};
+use evictd_what_if::{Limits, Options, Propose, Scaled, Suggestion, alternatives};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -128,9 +128,11 @@ impl Search<'_, '_> {
     /// Nodes are uncordoned, labelled or tolerated one after the other until the job starts. Its queue's capability is
     /// raised if it is too small then.
     pub(super) fn reconfigured(&mut self) -> Option<Proposal> {
-        let changes = step_by_step(self, COMBINED, |search, changes, ()| {
-            search.suggestion(changes)
-        })?;
+        let limits = Limits {
+            changes: COMBINED,
+            sets: 1,
+        };
+        let changes = alternatives(self, limits).pop()?;
         self.proposal(changes)
     }
 
@@ -204,5 +206,16 @@ impl Search<'_, '_> {
                 .map(|change| Change::of(&node, change))
                 .collect(),
         )
+    }
+}
+
+impl Propose for Search<'_, '_> {
+    fn proposals(&mut self, changes: &[Change], (): &()) -> Vec<Options<Change>> {
+        vec![self.suggestion(changes).into_iter().collect()]
+    }
+
+    /// Sessions do not say how near a job is to its start, so each change counts.
+    fn is_progress((): &(), (): &()) -> bool {
+        true
     }
 }

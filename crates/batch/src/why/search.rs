@@ -115,8 +115,15 @@ impl<'s, 'w> Search<'s, 'w> {
         proposal
     }
 
+    /// Of these changes those that are necessary; `None` if all together do not suffice.
+    pub(super) fn necessary(&mut self, changes: Vec<Change>) -> Option<Vec<Change>> {
+        let fixed: Vec<_> = changes.into_iter().map(Scaled::fixed).collect();
+        smallest(self, &fixed)
+    }
+
     fn verified(&mut self, changes: Vec<Change>) -> Option<Proposal> {
         let sessions = self.sessions(&changes)?;
+        let changes = Change::joined(changes);
         let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
         Some(Proposal {
             words: words.join(", and "),

@@ -7,31 +7,15 @@ use crate::cycle::{Filtered, Verdict};
 use crate::framework::Framework;
 use evictd_placement::{Cluster, NodeId, Pod, Statement};
 use evictd_pod::{Node, wire};
-use evictd_what_if::{SpreadChange, Suggestion, Trial as _, one_by_one, step_by_step};
+use evictd_what_if::{Limits, Options, Propose, Suggestion, alternatives};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Which of several sufficient changes are searched.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Of the changes that answer a violated spread constraint, the one with this number. Of others the first.
-    Spread(usize),
-    /// Pods are removed where a resource is missing.
-    Removal,
-}
-
-impl Way {
-    const ALL: [Self; 5] = [
-        Self::Spread(0),
-        Self::Removal,
-        Self::Spread(1),
-        Self::Spread(2),
-        Self::Spread(3),
-    ];
-}
-
-/// The most changes that are combined.
-const MAX_COMBINED: usize = 3;
+/// How much is searched on one node.
+const LIMITS: Limits = Limits {
+    changes: 3,
+    sets: 5,
+};
 /// The most pods whose removal is suggested.
 const MAX_REMOVED: usize = 5;
 /// How many nodes are tried for each node that is reported.
@@ -65,11 +49,7 @@ pub fn suggestions(
         .into_iter()
         .take(most.saturating_mul(TRIED_PER_NODE))
     {
-        let mut alternatives: Vec<Vec<Suggestion>> = Vec::new();
-        for way in Way::ALL {
-            let found = Trial::new(cluster, framework, pod, id).search(way);
-            alternatives.extend(found.filter(|found| !alternatives.contains(found)));
-        }
+        let alternatives = alternatives(&mut Trial::new(cluster, framework, pod, id), LIMITS);
         if let Some(fewest) = alternatives.iter().map(Vec::len).min() {
             let node = cluster.node_name(id).to_owned();
             let rank = (fewest, distances.get(&id).copied().unwrap_or_default());
@@ -138,71 +118,16 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// A minimal set of changes after which the pod fits.
-    fn search(mut self, way: Way) -> Option<Vec<Suggestion>> {
-        if matches!(way, Way::Spread(1..)) {
-            let (plugin, _) = self.obstacle(&[])?;
-            if plugin != "PodTopologySpread" {
-                return None;
-            }
-        }
-        let suggestions = step_by_step(&mut self, MAX_COMBINED, |trial, suggestions, by| {
-            Some(vec![trial.answer(suggestions, by, way)?])
-        })?;
-        // A later change may have made an earlier one unnecessary: removed pods also free resources.
-        Some(one_by_one(&mut self, suggestions))
-    }
-
-    /// A change that answers a rejection, after these changes.
-    fn answer(
-        &mut self,
-        suggestions: &[Suggestion],
-        by: &Rejected,
-        way: Way,
-    ) -> Option<Suggestion> {
-        let (plugin, reasons) = by;
-        let proposals = self.changed(suggestions, |trial, node, wire, pod| {
-            if way == Way::Removal && plugin == "NodeResourcesFit" {
-                return Vec::new();
-            }
-            let here = (&*trial.cluster, trial.id);
-            propose::proposals(here, (node, wire), pod, (plugin, reasons))
-        })?;
-        let mut changes = suggestions.to_vec();
-        let mut skip = match way {
-            Way::Spread(number) if plugin == "PodTopologySpread" => number,
-            Way::Spread(_) | Way::Removal => 0,
-        };
-        let mut found = None;
-        for suggestion in proposals {
-            // Of the values of one field the first is enough.
-            if is_same_field(found.as_ref(), &suggestion) {
-                continue;
-            }
-            // A change that leads to another rejection is progress; the next round answers that one.
-            changes.push(suggestion);
-            let helps = self.obstacle(&changes).as_ref() != Some(by);
-            let suggestion = changes.pop()?;
-            if !helps {
-                continue;
-            }
-            if skip == 0 {
-                return Some(suggestion);
-            }
-            skip -= 1;
-            found = Some(suggestion);
-        }
-        if found.is_some() {
-            // There are fewer than that.
-            return None;
-        }
+    /// The removal of pods from the node, if that lets the pod fit.
+    fn removal(&mut self, suggestions: &[Suggestion]) -> Options<Suggestion> {
         let removed = self.changed(suggestions, |trial, _, _, pod| {
             let victims = removable_pods(trial.framework, trial.cluster, pod, trial.id)?;
             let pods = &trial.cluster.node(trial.id).pods;
-            let victims = victims.into_iter().map(|index| &pods[index]);
-            Some(victims.map(|pod| trial.cluster.full_name(pod)).collect())
-        })??;
-        Some(Suggestion::RemovePods(removed))
+            let names = victims.into_iter().map(|index| &pods[index]);
+            Some(names.map(|pod| trial.cluster.full_name(pod)).collect())
+        });
+        let removed = removed.flatten().map(Suggestion::RemovePods);
+        removed.map(|removed| vec![removed]).into_iter().collect()
     }
 
     /// Evaluates the changed node and pod, and restores the cluster.
@@ -261,17 +186,31 @@ impl evictd_what_if::Trial for Trial<'_> {
     }
 }
 
-/// Whether both set the same field.
-fn is_same_field(found: Option<&Suggestion>, other: &Suggestion) -> bool {
-    let skew = |suggestion: &Suggestion| match suggestion {
-        Suggestion::Spread {
-            key,
-            change: SpreadChange::MaxSkew(_),
-        } => Some(key.clone()),
-        _ => None,
-    };
-    let found = found.and_then(skew);
-    found.is_some() && found == skew(other)
+impl Propose for Trial<'_> {
+    fn proposals(
+        &mut self,
+        suggestions: &[Suggestion],
+        (plugin, reasons): &Rejected,
+    ) -> Vec<Options<Suggestion>> {
+        let proposals = self.changed(suggestions, |trial, node, wire, pod| {
+            let here = (&*trial.cluster, trial.id);
+            propose::proposals(here, (node, wire), pod, (plugin, reasons))
+        });
+        let mut proposals = proposals.unwrap_or_default();
+        // Resources can be added or freed, and either may be what an administrator can do.
+        if plugin == "NodeResourcesFit" {
+            proposals.push(self.removal(suggestions));
+        }
+        proposals
+    }
+
+    fn last_resort(&mut self, suggestions: &[Suggestion], _: &Rejected) -> Options<Suggestion> {
+        self.removal(suggestions)
+    }
+
+    fn is_progress(before: &Rejected, after: &Rejected) -> bool {
+        before != after
+    }
 }
 
 /// The pods of a node, the most important first, without which the pod would fit. `None` if that does not help, or if there are
@@ -284,36 +223,27 @@ fn removable_pods(
 ) -> Option<Vec<usize>> {
     let (mut checks, _) = framework.compile_filters(cluster, pod);
     let mut trial = checks.on(id);
-    let mut removed = Vec::new();
-    for index in (0..trial.pods().len()).rev() {
-        if trial.fits().is_ok() {
-            break;
-        }
-        let pod = &trial.pods()[index];
-        // A controller would create another one at once, and one that terminates is awaited.
-        if pod.terminating || cluster.template(pod).owner.is_some() {
-            continue;
-        }
-        trial.remove(index);
-        removed.push(index);
+    // A controller would create another pod at once, and one that terminates is awaited.
+    let is_removable = |pod: &Pod| !pod.terminating && cluster.template(pod).owner.is_none();
+    let pods = trial.pods().iter().enumerate();
+    let removable = pods.filter(|(_, pod)| is_removable(pod));
+    let removable: Vec<usize> = removable.map(|(index, _)| index).collect();
+    for index in &removable {
+        trial.remove(*index);
     }
     if trial.fits().is_err() {
         return None;
     }
     // As in a preemption: the most important pods are put back first.
-    let victims: Vec<usize> = removed
-        .into_iter()
-        .rev()
-        .filter(|index| {
-            trial.put_back(*index);
-            let stays = trial.still_fits();
-            if !stays {
-                trial.remove(*index);
-            }
-            !stays
-        })
-        .collect();
-    (1..=MAX_REMOVED)
-        .contains(&victims.len())
-        .then_some(victims)
+    let victims = removable.into_iter().filter(|index| {
+        trial.put_back(*index);
+        let stays = trial.still_fits();
+        if !stays {
+            trial.remove(*index);
+        }
+        !stays
+    });
+    let victims: Vec<usize> = victims.collect();
+    let is_short = (1..=MAX_REMOVED).contains(&victims.len());
+    is_short.then_some(victims)
 }

@@ -5,65 +5,77 @@ use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use evictd_pod::selector::Requirement;
 use evictd_pod::wire;
 use evictd_pod::{Node, resources};
-use evictd_what_if::{SpreadChange, Suggestion};
+use evictd_what_if::{Options, SpreadChange, Suggestion};
 use std::collections::BTreeSet;
 
-/// Changes that may resolve a rejection without the removal of pods. The first that helps is used.
+/// Changes that may resolve a rejection without the removal of pods, in the order of preference.
 pub(super) fn proposals(
     (cluster, id): (&Cluster, NodeId),
     (node, wire): (&Node, &wire::Pod),
     pod: &Pod,
     (plugin, reasons): (&str, &[String]),
-) -> Vec<Suggestion> {
+) -> Vec<Options<Suggestion>> {
     match plugin {
-        "NodeUnschedulable" => vec![Suggestion::Uncordon],
-        "TaintToleration" => taint(node, wire).into_iter().collect(),
-        "NodeAffinity" => node_affinity(node, &wire.spec).into_iter().collect(),
+        "NodeUnschedulable" => vec![first_of([Suggestion::Uncordon])],
+        "TaintToleration" => vec![first_of(taint(node, wire))],
+        "NodeAffinity" => vec![first_of(node_affinity(node, &wire.spec))],
         "NodeResourcesFit" => {
             let reasons = reasons.iter();
             let mut capacity = reasons.filter_map(|reason| add_capacity(cluster, id, pod, reason));
-            let ending = ending_here(cluster, id);
-            ending.into_iter().chain(capacity.next()).collect()
+            let ending = ending_here(cluster, id).into_iter();
+            vec![first_of(ending.chain(capacity.next()))]
         }
-        "NodePorts" | "NodeVolumeLimits" | "VolumeRestrictions" => ending_here(cluster, id),
+        "NodePorts" | "NodeVolumeLimits" | "VolumeRestrictions" => {
+            vec![first_of(ending_here(cluster, id))]
+        }
         "PodTopologySpread" => {
-            let labels = absent_topologies(cluster, id, pod);
-            let ending = ending_here(cluster, id);
-            let changes = labels.into_iter().chain(ending);
-            changes.chain(spread(&wire.spec)).collect()
+            let labels = absent_topologies(cluster, id, pod).into_iter();
+            let changes = labels.chain(ending_here(cluster, id));
+            let each = changes.map(|change| first_of([change]));
+            each.chain(spread(&wire.spec)).collect()
         }
         "InterPodAffinity" => {
-            let labels = absent_topologies(cluster, id, pod);
-            labels.into_iter().chain(ending(cluster, pod)).collect()
+            let labels = absent_topologies(cluster, id, pod).into_iter();
+            vec![first_of(labels.chain(ending(cluster, pod)))]
         }
         _ => Vec::new(),
     }
 }
 
+/// The first of these changes that helps.
+fn first_of(changes: impl IntoIterator<Item = Suggestion>) -> Options<Suggestion> {
+    changes.into_iter().map(|change| vec![change]).collect()
+}
+
 /// By how much a `maxSkew` is raised at most.
-const MORE_SKEW: i32 = 16;
+const MORE_SKEW: usize = 16;
 
 /// Changes of the hard spread constraints, from those that change the least.
-fn spread(spec: &wire::PodSpec) -> Vec<Suggestion> {
+fn spread(spec: &wire::PodSpec) -> impl Iterator<Item = Options<Suggestion>> {
     let constraints = spec.topology_spread_constraints.iter();
     let hard = constraints.filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule");
     hard.flat_map(|constraint| {
         let honors = constraint.node_taints_policy == "Honor";
-        let honor = (!honors).then_some(SpreadChange::HonorTaints);
-        let domains = constraint.min_domains.map(|_| SpreadChange::NoMinDomains);
         let more = constraint.max_skew.saturating_add(1)..;
-        let skews = more.take(MORE_SKEW as usize).map(SpreadChange::MaxSkew);
-        let changes = honor.into_iter().chain(domains).chain(skews);
-        let key = &constraint.topology_key;
-        changes
-            .chain([SpreadChange::ScheduleAnyway])
-            .map(|change| Suggestion::Spread {
+        let skews = more.take(MORE_SKEW).map(SpreadChange::MaxSkew);
+        [
+            (!honors).then(|| vec![SpreadChange::HonorTaints]),
+            constraint
+                .min_domains
+                .map(|_| vec![SpreadChange::NoMinDomains]),
+            Some(skews.collect()),
+            Some(vec![SpreadChange::ScheduleAnyway]),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|changes| {
+            let key = &constraint.topology_key;
+            first_of(changes.into_iter().map(|change| Suggestion::Spread {
                 key: key.clone(),
                 change,
-            })
-            .collect::<Vec<_>>()
+            }))
+        })
     })
-    .collect()
 }
 
 /// The most terminating pods that are tried.
