@@ -40,6 +40,7 @@ fn budget(key: &str, value: &str) -> Result<(), String> {
             "invalid value <{value}> for {key}, it must be a positive integer"
         ));
     }
+    // A percent sign counts anywhere in the text, as it does in Volcano.
     let share = value.replace('%', "");
     match share.parse::<i64>() {
         Ok(1..=99) => Ok(()),

@@ -135,6 +135,7 @@ impl Question {
     }
 
     fn name(&self) -> &str {
+        // A deletion has only the old object.
         let mut names = [&self.object, &self.old_object]
             .into_iter()
             .map(|object| object["metadata"]["name"].as_str().unwrap_or_default());

@@ -313,6 +313,7 @@ impl EventRecorder {
         while self.series.front().is_some_and(is_over) {
             self.series.pop_front();
         }
+        // A repeat raises a count, so that a loop does not fill the API server with events.
         let same = |series: &Series| {
             let before = &series.event;
             before.subject == event.subject
@@ -338,6 +339,7 @@ impl EventRecorder {
             tracing::debug!("too many events: {} is not sent", event.reason);
             return None;
         }
+        // The name stays, so that an attempt after a lost answer creates no second event.
         let (namespace, name) = name_of(&event.subject, &self.reporter.instance, now);
         Some(Series {
             last: event.time,

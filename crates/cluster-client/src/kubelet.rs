@@ -54,6 +54,7 @@ impl KubeletClient {
             configured.clone().or_else(|| found().map(Path::to_owned))
         };
         let (certificate, key) = (&settings.client_certificate, &settings.client_key);
+        // Beside a client certificate a token that happens to be there is not sent.
         let token = match certificate {
             Some(_) => settings.token_file.clone(),
             None => by_itself(&settings.token_file, &[TOKEN]),

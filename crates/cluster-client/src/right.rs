@@ -30,6 +30,7 @@ impl Right {
             _ => (None, rest),
         };
         let (verb, resource) = match rest {
+            // A path outside the API, as /healthz, is a right by itself.
             _ if !path.starts_with("/api") => ("get", path.to_owned()),
             [] => ("get", path.to_owned()),
             [resource] => ("list", (*resource).to_owned()),

@@ -33,15 +33,18 @@ impl Frames {
     pub fn show(&mut self, page: &str) -> io::Result<()> {
         let page = rendered_page(page);
         let all: Vec<&str> = page.lines().collect();
+        // The cursor needs the line below the page.
         let room = self.rows.saturating_sub(1).max(1);
         let shown = &all[all.len().saturating_sub(room)..];
         let mut text = String::new();
+        // Lines are overwritten in their place, because a cleared terminal flickers.
         if self.lines > 0 {
             let _ = write!(text, "\x1b[{}A", self.lines);
         }
         for line in shown {
             let _ = write!(text, "\r{line}\x1b[K\n");
         }
+        // The page before may have been longer.
         text.push_str("\x1b[J");
         self.lines = shown.len();
         let mut out = io::stdout().lock();

@@ -35,6 +35,7 @@ pub fn respond(probe: &impl Probe, request: &Request) -> Option<Response> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Some(method_not_allowed());
     }
+    // The answer repeats names from the query, so a browser must not take it for a page.
     let as_said = [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     Some((answer.0, as_said, answer.1).into_response())
 }

@@ -40,6 +40,7 @@ pub(crate) fn effective(
                     threshold.signal == signal && threshold.is_hard() == hard
                 }
             };
+            // Of several thresholds of one signal the last counts.
             if let Some(source) = configured.iter().rfind(of(source)) {
                 all.push(EffectiveThreshold {
                     threshold: Threshold {

@@ -57,6 +57,7 @@ impl Retention {
         now: Timestamp,
         evicted_pods: &[EvictedPod<'_>],
     ) -> Vec<(usize, DeletionReason)> {
+        // A pod is one too many if enough newer ones of its owner are there.
         let mut newest_first: Vec<usize> = (0..evicted_pods.len()).collect();
         newest_first.sort_by_key(|index| {
             let one = &evicted_pods[*index];

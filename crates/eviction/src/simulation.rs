@@ -214,6 +214,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
         }
         let offset = SignedDuration::try_from_secs_f64(step.offset_seconds).unwrap_or_default();
         let now = timeline.now.saturating_add(offset).unwrap_or(timeline.now);
+        // Pods end between two steps, so the figures of this step are without them.
         leaving.end(&mut housekeeper, now, step.summary.as_ref());
         pods.retain(|pod| {
             let gone = evicted.contains(&(pod.full_name(), pod.uid.clone()));

@@ -118,6 +118,7 @@ fn option(command: &[Vec<u8>], name: &[u8]) -> Option<PathBuf> {
         };
     }
     let path = PathBuf::from(OsStr::from_bytes(&found?));
+    // A relative path would depend on the working directory of the kubelet.
     path.is_absolute().then_some(path)
 }
 

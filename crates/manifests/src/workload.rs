@@ -205,6 +205,7 @@ impl<'e> Maker<'e> {
         let mut workload = Workload::deserialize(object)?;
         let kind = Kind::of(&workload.kind, &workload.api_version);
         if let (Kind::CronJob, Some(job)) = (kind, workload.spec.job_template.take()) {
+            // A suspended cron job creates no jobs, whatever its template says.
             workload.spec = Spec {
                 suspend: workload.spec.suspend || job.spec.suspend,
                 ..*job.spec
@@ -288,13 +289,8 @@ impl<'e> Maker<'e> {
             if self.existing.has_pod(namespace, &name) {
                 continue;
             }
-            for template in &spec.volume_claim_templates {
-                let claim = format!("{}-{name}", template.metadata.name);
-                let claim = self.admission.volume_claim(template, namespace, claim);
-                expansion.volume_claims.push(claim);
-            }
             let mut pod = self.pod(name.clone());
-            mount(&mut pod.pod.spec, &spec.volume_claim_templates, &name);
+            self.claim_volumes(&name, &mut pod, expansion);
             let labels = &mut pod.pod.metadata.labels;
             labels.insert("statefulset.kubernetes.io/pod-name", &name);
             labels.insert("apps.kubernetes.io/pod-index", ordinal.to_string());
@@ -365,6 +361,7 @@ impl<'e> Maker<'e> {
         match self.kind {
             Kind::Deployment => {
                 labels.insert(POD_TEMPLATE_HASH, &self.hash);
+                // Between a Deployment and its pods there is a ReplicaSet.
                 owner = self.replica_set_name();
                 (owner_kind, api_version) = ("ReplicaSet", "apps/v1");
             }
@@ -376,6 +373,7 @@ impl<'e> Maker<'e> {
             Kind::DaemonSet => labels.insert(REVISION, &self.hash),
             Kind::Job | Kind::CronJob => {
                 labels.insert("batch.kubernetes.io/job-name", &metadata.name);
+                // The old name of the label is still set for selectors that use it.
                 labels.insert("job-name", &metadata.name);
                 owner_kind = "Job";
             }
@@ -414,6 +412,7 @@ impl<'e> Maker<'e> {
         Ok(match self.kind {
             Kind::Deployment => {
                 let mut selector = Selector::deserialize(selector)?;
+                // Pods of earlier revisions do not count as those of this one.
                 selector.match_labels.insert(POD_TEMPLATE_HASH, &self.hash);
                 let owner = owner(self.replica_set_name(), Some(selector));
                 Some(SpreadOwner::ReplicaSet(owner))

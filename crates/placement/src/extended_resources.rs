@@ -78,6 +78,7 @@ impl Special {
                     .collect()
             })
             .collect();
+        // Devices know no symbols, so names are handed over.
         let containers: Vec<ContainerRequests<'_>> = containers
             .iter()
             .zip(&lists)

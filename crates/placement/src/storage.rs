@@ -306,6 +306,7 @@ impl Storage {
                     symbols.intern(&claim.name),
                 )
             }),
+            // A handwritten volume has no phase, and is free.
             is_available: matches!(wire.status.phase.as_str(), "" | "Available"),
             is_terminating: metadata.deletion_timestamp.is_some(),
             attached: attached

@@ -49,6 +49,7 @@ pub enum DurationError {
 pub fn parse(text: &str) -> Result<SignedDuration, DurationError> {
     let invalid = || DurationError::Invalid(text.to_owned());
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    // Zero is the only amount that needs no unit.
     if rest == "0" {
         return Ok(SignedDuration::ZERO);
     }
@@ -72,6 +73,7 @@ pub fn parse(text: &str) -> Result<SignedDuration, DurationError> {
         nanos = sum.filter(|sum| *sum <= LIMIT).ok_or_else(invalid)?;
         rest = after;
     }
+    // The lowest number of 64 bits has no positive counterpart, so the sign is applied last.
     let nanos = i128::from(nanos);
     let nanos = if text.starts_with('-') { -nanos } else { nanos };
     let nanos = i64::try_from(nanos).map_err(|_| invalid())?;
@@ -145,6 +147,7 @@ pub fn format(duration: SignedDuration) -> String {
     if nanos == 0 {
         return "0s".to_owned();
     }
+    // Below a second Go writes the largest unit that fits.
     let small = [(1_000_000, "ms"), (1_000, "\u{b5}s"), (1, "ns")];
     if nanos < 1_000_000_000 {
         let fitting = small.into_iter().find(|(size, _)| nanos >= *size);

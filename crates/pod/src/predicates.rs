@@ -31,6 +31,7 @@ pub fn matches_affinity(pod: &Pod, node: &Node) -> bool {
     selector.all(|(key, value)| labels.get(key) == Some(value))
         && required.is_none_or(|required| {
             let mut terms = required.node_selector_terms.iter();
+            // Terms are alternatives, and the requirements within a term are not.
             terms.any(|term| {
                 let term = NodeTerm::new(term, &mut |text| text);
                 term.is_ok_and(|term| term.matches(node.metadata.name.as_str(), &labels))
@@ -56,6 +57,7 @@ pub fn untolerated_taint<'n>(pod: &Pod, node: &'n Node, effects: &[&str]) -> Opt
 pub fn ports_are_free<'p>(pod: &Pod, others: impl IntoIterator<Item = &'p Pod>) -> bool {
     let wanted: Vec<_> = host_ports(pod.spec(), |text| text).collect();
     let mut others = others.into_iter();
+    // Few pods need a host port, so the others are rarely read.
     wanted.is_empty()
         || !others.any(|other| {
             let mut taken = host_ports(other.spec(), |text| text);

@@ -312,6 +312,7 @@ impl Scale {
             let power = i32::from(DECIMAL_EXPONENTS[times]);
             return Ok((Format::DecimalSi, Self::PowerOfTen(power)));
         }
+        // `E` alone is the suffix of exa, and an exponent before a number.
         let exponent = suffix
             .strip_prefix(['e', 'E'])
             .ok_or(QuantityError::Suffix)?;

@@ -255,6 +255,7 @@ impl Sum {
     }
 
     fn whole(&self) -> Quantity {
+        // An amount of the whole pod replaces the amounts of its containers.
         self.pod_level.unwrap_or_else(|| self.of_containers()) + self.overhead
     }
 }
@@ -449,6 +450,7 @@ fn largest<'l>(
             known.is_none_or(|known| amount > known)
         })
     };
+    // Most pods were never resized, so that their list need not be copied.
     if let Some(base) = base
         && !others.iter().flatten().any(|list| exceeds(list))
     {

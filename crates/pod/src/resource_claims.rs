@@ -49,6 +49,7 @@ pub fn claims_of(pod: &Pod) -> impl Iterator<Item = PodClaim<'_>> {
         let Some(made) = made.find(|made| made.name == claim.name) else {
             return Some(PodClaim::NotMade);
         };
+        // A status without a name means that the pod needs no claim.
         made.resource_claim_name.as_deref().map(PodClaim::Own)
     })
 }
@@ -88,6 +89,7 @@ impl<'a> PodClaim<'a> {
         if stored.is_deleted {
             return Some(format!("resourceclaim {name:?} is being deleted"));
         }
+        // The claim of an earlier pod of this name is deleted with that pod.
         (is_own && stored.controller != Some(uid)).then(|| {
             format!("ResourceClaim {full_name} was not created for Pod {pod} (Pod is not owner)")
         })

@@ -62,6 +62,7 @@ pub fn ephemeral_storage_limit(spec: &PodSpec) -> Option<Quantity> {
         } else {
             limit.map_or(sidecars, |quantity| add(sidecars, quantity))
         };
+        // Init containers start one after the other, each beside the earlier sidecars.
         largest_start = largest_start.max(at_start);
     }
     let limit = total.max(largest_start)?;

@@ -221,6 +221,7 @@ impl<T: Copy + PartialEq> Requirement<T> {
         let number = || value.and_then(|value| labels.number(value));
         match &self.demand {
             Demand::Compared(operator, values) => operator.admits(values, value.as_ref()),
+            // A label that is absent or no number is neither above nor below.
             Demand::Above(bound) => number().is_some_and(|number| number > *bound),
             Demand::Below(bound) => number().is_some_and(|number| number < *bound),
         }
@@ -262,6 +263,7 @@ impl<T: Copy + PartialEq> NodeTerm<T> {
             .map(|requirement| Requirement::of_node(requirement, of))
             .collect();
         let mut name = |field: &'w wire::Requirement| {
+            // The name is the only field of nodes that Kubernetes selects by.
             let is_name = field.key == "metadata.name";
             match (field.operator.as_str(), field.values.as_slice()) {
                 ("In", [name]) if is_name => Ok((true, of(name))),

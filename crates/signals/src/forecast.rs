@@ -135,6 +135,7 @@ impl Trend {
         }
         let reading = Reading { at, value };
         self.before = self.latest.replace(reading);
+        // Readings in quick succession would displace the older ones, which show the trend.
         let near = |last: &Reading| at.duration_since(last.at) < NEAREST;
         if self.apart.back().is_some_and(near) {
             return;

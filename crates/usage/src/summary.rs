@@ -327,6 +327,7 @@ fn group_stall(
     let all = psi?.stall();
     Some(GroupStall {
         all,
+        // Without any stall there is none at a limit either.
         at_own_limit: all.is_zero().then_some(all),
     })
 }

@@ -29,12 +29,14 @@ pub(crate) fn patch(object: &Value, job: &Job, settings: &Settings) -> Vec<Patch
     }
     let tasks = list(&object["spec"], "tasks");
     let missing: Vec<Fields> = tasks.iter().enumerate().map(missing).collect();
+    // A patch of single fields keeps fields that this version does not know.
     if settings.writes_whole_tasks {
         patch.extend(whole(tasks, &missing));
     } else {
         patch.extend(named(&missing));
     }
     if job.spec.min_available == 0 {
+        // The default of a task is not written yet, so it is read from the patch.
         let of_tasks = tasks.iter().zip(&missing).map(|(task, missing)| {
             let added = missing.iter().find(|(field, _)| *field == LEAST);
             added.map_or_else(
@@ -70,6 +72,7 @@ fn missing((index, given): (usize, &Value)) -> Fields {
     if number(given, "maxRetry") == 0 {
         missing.push(("maxRetry", RETRIES.into()));
     }
+    // With the resolver of its node a pod finds no services, and so none of the other pods.
     if spec["hostNetwork"] == true && text(spec, "dnsPolicy").is_empty() {
         let policy = "ClusterFirstWithHostNet";
         missing.push(("template/spec/dnsPolicy", policy.into()));
@@ -118,6 +121,7 @@ fn plugins(given: &Value, settings: &Settings) -> Vec<PatchOperation> {
         return Vec::new();
     };
     let names = NEED_NAMES.iter().any(|name| given.contains_key(*name));
+    // `mpirun` starts its workers over ssh.
     let needed = [("svc", names), ("ssh", given.contains_key("mpi"))];
     let needed = needed
         .into_iter()

@@ -31,6 +31,7 @@ pub(crate) const ACTIONS: [&str; 8] = [
 pub(super) fn check(policies: &[LifecyclePolicy], path: &str) -> String {
     let mut events: Vec<&str> = Vec::new();
     let mut wrong: Vec<String> = first(policies, path, &mut events).into_iter().collect();
+    // Beside `*` every other event would match two policies.
     if events.contains(&"*") && events.len() > 1 {
         wrong.push("if there's * here, no other policy should be here".to_owned());
     }

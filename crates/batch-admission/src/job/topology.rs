@@ -26,6 +26,7 @@ pub(super) fn partitions(task: &TaskSpec, job: &str) -> String {
     };
     let (total, size) = (partitions.total_partitions, partitions.partition_size);
     let (needed, least) = (task.min_available, partitions.min_partitions);
+    // Volcano multiplies numbers of 32 bits, which wrap.
     let wrong = if total <= 0 {
         "'TotalPartitions' must be greater than 0"
     } else if size <= 0 {

@@ -30,6 +30,7 @@ pub(crate) fn check(old: &Job, new: &Job) -> Result<(), String> {
         if !of_partitions.is_empty() {
             return Err(of_partitions);
         }
+        // The sum wraps as that of Volcano does.
         replicas = replicas.wrapping_add(task.replicas);
     }
     if new.spec.min_available > replicas {
@@ -65,11 +66,13 @@ fn fixed(spec: &JobSpec) -> JobSpec {
         task.template = written::template(&task.template);
     }
     for volume in &mut fixed.volumes {
+        // The controller writes the name of the claim that it creates, so this is no change by a user.
         if let Some(claim) = &volume.volume_claim {
             volume.volume_claim = Some(written::cleaned(claim));
             volume.volume_claim_name.clear();
         }
     }
+    // A plugin without arguments is written as null or as an empty list.
     for arguments in fixed.plugins.values_mut() {
         arguments.get_or_insert_default();
     }

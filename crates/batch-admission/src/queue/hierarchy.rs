@@ -37,6 +37,7 @@ pub(super) fn check(queue: &Queue, known: &Known, mistakes: &mut Mistakes) {
         };
         return mistakes.invalid(field, weights, &why);
     }
+    // Jobs are in leaves only, so that no queue may be above another one.
     let below = format!("{path}/");
     for other in known.queues() {
         let of_other = other.metadata.annotations.get(HIERARCHY);
@@ -55,6 +56,7 @@ pub(super) fn check(queue: &Queue, known: &Known, mistakes: &mut Mistakes) {
 fn parse(text: &str) -> Result<f64, String> {
     let wrong = |why: &str| format!("strconv.ParseFloat: parsing {}: {why}", quoted(text));
     let number: f64 = text.parse().map_err(|_| wrong("invalid syntax"))?;
+    // Both parsers read `inf`, but Go refuses digits that are out of range.
     let too_large = number.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
     if too_large {
         return Err(wrong("value out of range"));

@@ -46,6 +46,7 @@ pub(super) fn check_init(
     path: &str,
     mistakes: &mut Mistakes,
 ) {
+    // The names of all containers of a pod are different.
     let mut seen: BTreeSet<&str> = others.iter().map(|other| text(other, "name")).collect();
     for (index, container) in containers.iter().enumerate() {
         let of_all = path;
@@ -61,7 +62,9 @@ pub(super) fn check_init(
         } else if !name.is_empty() {
             seen.insert(name);
         }
+        // They run one after the other, so that two of them may use the same port.
         conflicts(std::slice::from_ref(container), of_all, mistakes);
+        // A sidecar runs beside the containers, so it may have probes.
         if text(container, "restartPolicy") == "Always" {
             probes::check(container, &path, mistakes);
             continue;
@@ -203,6 +206,7 @@ fn environment(container: &Value, path: &str, mistakes: &mut Mistakes) {
             mistakes.required(&format!("{path}.fieldRef.fieldPath"), "");
         }
         let sources = SOURCES.iter().filter(|source| has(from, source)).count();
+        // The message of the API server does not name `fileKeyRef`, the newest source.
         if sources == 0 {
             let why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`";
             mistakes.invalid(&path, "", why);
@@ -268,6 +272,7 @@ fn mounts(mounts: &[Value], pod: &Pod<'_>, path: &str, mistakes: &mut Mistakes) 
         if name.is_empty() {
             mistakes.required(&at("name"), "");
         }
+        // A volume with a mistake of its own counts as missing.
         if !pod.volumes.contains(name) {
             mistakes.not_found(&at("name"), name);
         }

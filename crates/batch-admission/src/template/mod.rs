@@ -35,6 +35,7 @@ pub(super) fn check(name: &str, namespace: &str, template: &Value) -> Vec<String
         &mut mistakes,
     );
     for (key, _) in texts(&template["metadata"], "annotations") {
+        // The prefix of an annotation may have capitals, unlike that of a label.
         let wrong = names::qualified(&key.to_lowercase());
         mistakes.each_invalid("template.annotations", key, wrong);
     }
@@ -59,6 +60,7 @@ fn check_spec(spec: &Value, path: &str, mistakes: &mut Mistakes) {
     let (containers, init) = (list(spec, "containers"), list(spec, "initContainers"));
     container::check(containers, &pod, &at("containers"), mistakes);
     container::check_init(init, containers, &pod, &at("initContainers"), mistakes);
+    // In the network of the host a port of a container is one of the host.
     if spec["hostNetwork"] == true {
         host_ports(containers, &at("containers"), mistakes);
     }

@@ -41,6 +41,7 @@ fn check_probe(probe: &Value, kind: &str, path: &str, mistakes: &mut Mistakes) {
         }
     }
     let successes = number(probe, "successThreshold");
+    // The other probes end with their first success.
     if kind != "readinessProbe" && !matches!(successes, 0 | 1) {
         let path = format!("{path}.successThreshold");
         mistakes.invalid_number(&path, successes, "must be 1");

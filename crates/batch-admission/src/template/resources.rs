@@ -58,6 +58,7 @@ pub(super) fn check(
                 let why = format!("must be less than or equal to {name} limit of {limit}");
                 mistakes.invalid(&of_requests, &shown, &why);
             }
+            // A missing request is set to the limit, but a missing limit to nothing.
             None if exact => mistakes.required(
                 &format!("{path}.limits"),
                 "Limit must be set for non overcommitable resources",
@@ -65,6 +66,7 @@ pub(super) fn check(
             _ => {}
         }
     }
+    // A process on huge pages needs ordinary memory or a CPU, too.
     let any = |wanted: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(wanted);
     if any(|name| name.starts_with(HUGE_PAGES)) && !any(|name| matches!(name, "cpu" | "memory")) {
         mistakes.forbidden(path, "HugePages require cpu or memory");

@@ -26,6 +26,7 @@ impl<'a> Belonging<'a> {
             .owner_references
             .iter()
             .find(|owner| owner.controller)?;
+        // A pod of another owner may have copied the annotations with its template.
         if owner.api_version != JOB_API || owner.kind != JOB_KIND {
             return None;
         }

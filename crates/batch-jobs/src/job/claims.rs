@@ -50,6 +50,7 @@ pub(super) fn wanted(job: &Job, lister: &dyn Lister) -> Result<Vec<Call>, RoundE
         if lister.has_claim(namespace(job), &name) {
             continue;
         }
+        // The user names a claim that exists, so that none is created in its place.
         if !volume.volume_claim_name.is_empty() {
             return Err(RoundError::Claim(name));
         }

@@ -54,6 +54,7 @@ fn is_ready(job: &Job, name: &str, compat: Compat, find: &Find<'_>) -> bool {
         find(name, &pod)
     });
     let up = pods.filter(|pod| match pod.status.phase {
+        // A task that has done its work is no obstacle to those after it.
         PodPhase::Succeeded => true,
         PodPhase::Running => pod
             .status
@@ -93,6 +94,7 @@ impl Waiting {
             return Self::default();
         }
         let find = finder(job, pods, lister);
+        // Once a pod of a task exists, its turn has come for good.
         let has_pod = |task: &TaskSpec| {
             let pods = pods.get(&task.name);
             let mut pods = pods.into_iter().flat_map(BTreeMap::values);

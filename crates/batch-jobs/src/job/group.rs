@@ -115,6 +115,7 @@ fn update(
     }
     let members = tasks(job, waiting).map(member);
     let members = members.map(|(task, min)| (task, Some(min)));
+    // In a merge patch null removes the minimum of a task that waits again.
     let wait = job.spec.tasks.iter().filter(|task| waiting.has(task));
     let members = members.chain(wait.map(|task| (&*task.name, None)));
     let known = &group.spec.min_task_member;
@@ -125,6 +126,7 @@ fn update(
     }
     let parts = parts(job, waiting);
     let names: Vec<&str> = job.spec.tasks.iter().map(|task| &*task.name).collect();
+    // Other parts of the group belong to users, so they are no reason for a patch.
     let ours = |part: &&Value| {
         part["name"]
             .as_str()
@@ -261,6 +263,7 @@ impl Sum {
 
     /// The pods that the tasks need, then others, up to `wanted`.
     fn needed_first(&mut self, shares: &[Share<'_>], mut wanted: i64) {
+        // A task without a minimum has no pods that must come first.
         let setting = |share: &&Share<'_>| share.task.min_available.is_some();
         for share in shares.iter().filter(setting) {
             let min = i64::from(share.task.min_available.unwrap_or(0));

@@ -99,6 +99,7 @@ impl JobInfo {
         let of = |name: &str| {
             let counts = self.counts.of_task(name);
             let useful = counts.map_or(0, PodCounts::useful);
+            // The counts include the pod itself.
             useful.saturating_sub(usize::from(counted && name == task))
         };
         let enough = |pods: usize, least: i32| {
@@ -136,6 +137,7 @@ impl JobInfo {
         let old = self.pods.entry(task).or_default().insert(name, pod);
         if let Some(old) = &old {
             self.uncount(old);
+            // A pod that is created again may be in another partition.
             if place_in_partition(old) != place {
                 self.leave_partition(old);
             }

@@ -165,6 +165,7 @@ impl Kill {
     pub(super) fn start(&mut self, action: &Action, now: Timestamp, lister: &dyn Lister) -> Step {
         let resumes = self.compat.has(Difference::ResumeTermination);
         self.termination = resumes.then(|| termination::text(action, &self.job.status));
+        // The API server refused each of these deletions a short while ago.
         if self.going.is_empty() && self.held > 0 {
             return self.failure();
         }

@@ -115,6 +115,7 @@ fn difference(old: &Value, new: &Value) -> Value {
             }
         }
     }
+    // In a merge patch null removes a field.
     for key in old.keys().filter(|key| !new.contains_key(*key)) {
         patch.insert(key.clone(), Value::Null);
     }

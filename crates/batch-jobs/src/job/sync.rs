@@ -406,6 +406,7 @@ impl Sync {
                 return true;
             }
             match answers.next() {
+                // A pod that is gone needs no mark.
                 Some(Err(refusal)) if refusal != Refusal::NotFound => {
                     failed.push((pod.metadata.name.clone(), refusal));
                     false
@@ -434,6 +435,7 @@ impl Sync {
                     self.unsure.push(name.clone());
                     failed.push((name, refusal));
                 }
+                // The pod stays until its grace period is over.
                 _ => self.pod_diff.counts.terminating += 1,
             }
         }

@@ -80,6 +80,7 @@ fn annotate(annotations: &mut Map<String, Value>, job: &Job, task: &TaskSpec, in
     let mut budget = budget
         .into_iter()
         .filter_map(|key| of_job.get(key).map(|value| (key, value)));
+    // A pod may have one budget only; the webhook refuses both.
     if let Some((key, value)) = budget.next() {
         set(key, value.to_owned());
     }
@@ -100,6 +101,7 @@ fn label(labels: &mut Map<String, Value>, job: &Job, task: &TaskSpec, index: i32
         }
     }
     if let Some(policy) = &task.partition_policy {
+        // An invalid size must not divide by zero.
         let partition = if policy.partition_size > 0 {
             index / policy.partition_size
         } else {

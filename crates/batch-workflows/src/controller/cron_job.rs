@@ -192,6 +192,7 @@ impl Sync<'_, '_> {
         let Some(limit) = limit else {
             return Ok(());
         };
+        // A negative limit keeps none.
         let surplus = jobs
             .len()
             .saturating_sub(usize::try_from(limit).unwrap_or(0));
@@ -393,6 +394,7 @@ impl Sync<'_, '_> {
             let job = match self.read(namespace, name)? {
                 Ok(job) => job,
                 Err(Refusal::NotFound) if self.compat.has(Difference::EachActiveJobOnce) => {
+                    // A job that is gone needs no deletion.
                     self.active.remove(&entry.uid);
                     self.changed = true;
                     continue;
@@ -478,6 +480,7 @@ impl Sync<'_, '_> {
                 ),
             );
         } else if is_finished(&job) {
+            // It ran for this time, so it must not run again.
             self.last_schedule_time = Some(time);
             self.changed = true;
         } else if !self.active.has(&job.metadata.uid) {
@@ -543,6 +546,7 @@ fn job(cron: &CronJob, time: Timestamp, zone: &TimeZone) -> Value {
 fn rfc_3339(time: Timestamp, zone: &TimeZone) -> String {
     let offset = zone.to_offset(time);
     let clock = offset.to_datetime(time);
+    // RFC 3339 has no seconds in offsets.
     let minutes = offset.seconds() / 60;
     let sign = if minutes < 0 { '-' } else { '+' };
     let (hours, rest) = (minutes.abs() / 60, minutes.abs() % 60);

@@ -92,6 +92,7 @@ pub(super) fn sync(
         let error = format!("jobflow {name} state {{{phase}}} is invalid");
         return Err(Stop::Failed(error));
     }
+    // A failed flow does not recover by itself.
     let rests = matches!(
         known,
         Some(JobFlowPhase::Failed | JobFlowPhase::Terminating)
@@ -173,6 +174,7 @@ fn create(input: &Input, template: &str, replay: &mut Replay<'_>) -> Result<(), 
             replay.notice(Notice::normal("Created", message));
             Ok(())
         }
+        // An earlier sync created it, and no watch has shown it yet.
         Err(Refusal::AlreadyExists) => Ok(()),
         Err(refusal) => Err(Stop::Failed(refusal.about(JOBS, &name))),
     }

@@ -100,6 +100,7 @@ impl WorkflowMachine {
             return commands;
         }
         self.wake_due(now);
+        // An object has one sync at a time; the next one begins after the answer.
         let ready = self.waiting.iter();
         let ready = ready.filter(|key| !self.active.contains_key(*key));
         for key in ready.cloned().collect::<Vec<_>>() {
@@ -286,6 +287,7 @@ impl WorkflowMachine {
                 }
             }
             Next::Done(Err(error)) => {
+                // The next time of a cron job comes anyway, so it is always tried again.
                 let limit = self.most_tries.filter(|_| key.kind != Kind::CronJob);
                 if !self.retries.failed(key, limit, now)
                     && let Some(object @ Object::JobFlow(_)) = object

@@ -85,6 +85,7 @@ pub async fn run(
                 Command::Update(record) => call = Some(Box::pin(lock.clone().update(record))),
                 Command::Wake(at) => wake = Some(began + at),
                 Command::Role(role) => {
+                    // A role that has ended never begins again.
                     let over = matches!(role, Role::Lost | Role::Released);
                     roles.send_replace(role);
                     if over {

@@ -204,6 +204,7 @@ impl Election {
             }
             Ok(Some(found)) => found,
         };
+        // Clocks of hosts differ, so the age of a record counts from its first observation here.
         let since = match &self.observed {
             Some((observed, since)) if *observed == found => *since,
             _ => now.elapsed,
@@ -211,6 +212,7 @@ impl Election {
         self.observed = Some((found.clone(), since));
         let ours = found.holder == self.settings.identity;
         let valid = since.saturating_add(found.duration()) > now.elapsed;
+        // Another host has taken the lease and acts already.
         if self.role == Role::Leader && !ours {
             return self.lose();
         }

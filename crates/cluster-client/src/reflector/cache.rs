@@ -116,6 +116,7 @@ impl<S: Store> Reflector<S> {
             return;
         }
         let uid = object.outline.uid.as_str();
+        // Nothing of the object before is true of its successor of the same name.
         if let Some(other) = old.take_if(|old| !uid.is_empty() && !S::has_uid(old, uid)) {
             self.release(key);
             self.store.gone(other, None);

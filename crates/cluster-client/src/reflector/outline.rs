@@ -120,6 +120,7 @@ impl Scanner {
                 }
                 _ => {}
             }
+            // Of long texts only the beginning is kept, enough to see that they are too long.
             if self.depth <= DEEPEST && self.text.len() <= LONGEST_TEXT {
                 self.text.push(byte);
             }

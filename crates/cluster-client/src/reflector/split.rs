@@ -84,6 +84,7 @@ impl Split for Items {
                 }
             } else if begins {
                 begin = Some(at);
+            // Commas and white space between the items would only fill the rest.
             } else if !(self.inside && self.depth == BETWEEN && byte != b'[')
                 && self.rest.len() < LONGEST_REST
             {

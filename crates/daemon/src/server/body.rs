@@ -129,6 +129,7 @@ impl Bodies {
     async fn read_all(&self, mut share: Share, mut body: Body) -> Result<Whole, BodyError> {
         let mut all = Vec::new();
         while let Some(frame) = body.frame().await {
+            // Trailers are no part of the body.
             let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else {
                 continue;
             };

@@ -234,6 +234,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noticed<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
+            // A connection may be idle for long, so the time of a request begins with its first byte.
             self.phases.send_if_modified(|phase| {
                 let begins = matches!(phase, Phase::Idle(_));
                 if begins {

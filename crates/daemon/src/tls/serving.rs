@@ -51,6 +51,7 @@ fn config(pair: &Pair, handshake: &Handshake) -> Result<ServerConfig, TlsError> 
         None => builder.with_no_client_auth(),
         Some(roots) => {
             let roots = Arc::new(roots.clone());
+            // A client may have a token in place of a certificate, which the handler checks.
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
                 .allow_unauthenticated()
                 .build();

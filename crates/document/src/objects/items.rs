@@ -224,6 +224,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
                 let place = place(&[]);
                 return self.refuse(place, NO_KIND);
             }
+            // The kind of the list stands behind its items in some dumps.
             (None, Items::Unknown, _) => {
                 return waiting.push(Waiting {
                     text: scanner.kept().to_vec(),

@@ -260,6 +260,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
             self.loaded.assumptions.add(note, || title.clone());
         }
         let mut objects = objects.into_iter();
+        // Claims come before the pod that uses them.
         let itself = objects.next_back();
         objects.try_for_each(|made| self.take_made(made))?;
         itself.map_or(Ok(()), |itself| self.pass_on(itself))
@@ -314,6 +315,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
             }
         };
         let metadata = object.metadata();
+        // A kubelet names the pods of its files itself.
         if metadata.name.is_empty() && !self.as_kubelet {
             let title = format!("{} {}", found.kind, found.position());
             self.wrong(found, title, "metadata.name", "is missing");

@@ -69,6 +69,7 @@ impl<R: Read> Scanner<R> {
             self.at -= done;
             self.kept = self.kept.map(|_| 0);
         }
+        // The buffer grows only if a whole object does not fit.
         if self.filled == self.buffer.len() {
             if self.filled >= LARGEST {
                 return Err(Stop::Syntax("one object is larger than 64 MiB"));

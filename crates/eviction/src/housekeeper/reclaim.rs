@@ -61,6 +61,7 @@ pub(super) fn reclaim_for(rules: &Rules, signal: Signal) -> Option<Reclaim> {
     let (dead_containers, unused_images) =
         match (layout.dedicated_image_fs, layout.split_container_fs) {
             _ if !disk => (false, false),
+            // Images are on the image filesystem, and writable layers are not.
             (true, true) => (!image, image),
             (true, false) => (!node, !node),
             (false, _) => (true, true),

@@ -200,6 +200,7 @@ impl InProgress<'_> {
         if pids.is_empty() {
             return Ok(());
         }
+        // Many programs take a second SIGTERM for an order to exit at once.
         if sigterm_by == SigtermBy::Kubelet {
             self.termination.method = Method::TornDown;
             pids.clear();

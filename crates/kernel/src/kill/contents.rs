@@ -29,6 +29,7 @@ pub(super) async fn contents(
     proc_root: &Path,
     cgroup: &Path,
 ) -> Option<Contents> {
+    // A read that hangs keeps its thread, so that there is one at most.
     if LOOKING.swap(true, Ordering::Relaxed) {
         return None;
     }

@@ -42,11 +42,13 @@ impl<'a> Retry<'a> {
             return Err(error);
         }
         self.spare.release_if_exhausted(&error);
+        // One line is enough, because a kill may be tried for long.
         if self.tries == 0 {
             tracing::debug!(%error, "tried again");
         }
         self.tries += 1;
         self.last = Some(error);
+        // The cause may be a process that exits just now.
         if self.tries == 1 {
             yield_now().await;
         } else {

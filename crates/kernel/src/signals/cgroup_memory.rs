@@ -137,6 +137,7 @@ impl Stat {
             ],
         )?;
         Some(Self {
+            // The limits of v2 are in files of their own.
             limit: u64::MAX,
             active_file,
             inactive_file,

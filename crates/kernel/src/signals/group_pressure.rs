@@ -181,6 +181,7 @@ impl GroupPressure {
         for limit in limits {
             least = least.min(read(limit)?.unwrap_or(u64::MAX));
         }
+        // The kernel charges memory in batches, so that the usage stops below the limit.
         let near = (least / NEAR).max(LEAST_NEAR).min(least / 8);
         let used = read(usage)?.unwrap_or(0);
         Ok(least < u64::MAX && used >= least - near)

@@ -119,6 +119,7 @@ impl RootWorkingSet {
                 })?;
                 (usage, inactive_file)
             }
+            // The root of v2 has no `memory.current`.
             Self::V2 { stat } => {
                 let [anon, file, inactive_file] =
                     stat.read(buffer, "anon, file and inactive_file", |text| {

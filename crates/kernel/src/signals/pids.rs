@@ -94,6 +94,7 @@ impl Pids {
         renewal: Renewal,
     ) -> Result<Reading, ReadError> {
         let number = "a number";
+        // An administrator rarely changes the limits, so they are not read each time.
         let known = self
             .capacity
             .take()

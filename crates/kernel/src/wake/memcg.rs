@@ -89,6 +89,7 @@ impl MemcgNotification {
         for threshold in housekeeper.thresholds() {
             match self.notifier(threshold, observations, wakeup) {
                 Ok(notifier) => notifiers.extend(notifier),
+                // A kernel without notifications fails for every threshold, each time.
                 Err(error) if !self.failed => {
                     self.failed = true;
                     tracing::warn!("no kernel notification for {}: {error}", threshold.signal);

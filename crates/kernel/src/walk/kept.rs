@@ -173,6 +173,7 @@ impl KeptTree {
             return Ok(Some(usage));
         }
         self.clear();
+        // To keep it failed a short while ago, and each try needs memory.
         if recent(self.given_up) {
             return DiskUsage::of(&self.path, budget);
         }
@@ -190,6 +191,7 @@ impl KeptTree {
         let Walk { counts, record, .. } = counting;
         if let Some(record) = record {
             self.directories = record.directories;
+            // A file with several links counts once, which only a walk of the whole tree knows.
             if record.complete && counts.linked.is_empty() && counts.usage.truncation.is_none() {
                 self.device = counting.device;
                 self.walked = Some(now);
@@ -231,6 +233,7 @@ impl KeptTree {
         let mut directory = directory(self.open(index)?, c".")?;
         let stat = fstat(directory.fd()?)?;
         if (stat.st_dev, stat.st_ino) != (self.device, self.directories[index as usize].inode) {
+            // Another directory has the name now.
             return Err(Errno::STALE);
         }
         let (mut bytes, mut inodes) = (allocated(&stat), 1);

@@ -119,6 +119,7 @@ impl ClaimSources {
             let Some(template) = self.templates.get(&key).filter(|_| !is_generated) else {
                 continue;
             };
+            // An API server adds random letters, which would make each run different.
             let name = format!("{}-{}", metadata.name, entry.name);
             let claim = wire::ResourceClaim {
                 metadata: Metadata {

@@ -117,6 +117,7 @@ fn of_all_containers(spec: &wire::PodSpec) -> ResourceRequirements {
             }
         }
     }
+    // Init containers run before the others, so that only the largest counts.
     for container in &spec.init_containers {
         let ResourceRequirements { requests, limits } = &container.resources;
         for (sum, list) in [(&mut sums.requests, requests), (&mut sums.limits, limits)] {

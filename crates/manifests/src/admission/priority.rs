@@ -62,6 +62,7 @@ impl PriorityClasses {
 
     /// The class of this name, or the global default without a name.
     fn find(&self, name: &str, priority: Option<i32>) -> Result<Found<'_>, String> {
+        // A pod that names no class keeps the priority that it has.
         if name.is_empty() && priority.is_some() {
             return Ok(Found::Nothing);
         }

@@ -37,6 +37,7 @@ impl Maker<'_> {
             if covered.contains(name) {
                 continue;
             }
+            // The controller does not look at resources: such a pod waits for them.
             if !may_run(&compiled, node) {
                 unfit += 1;
                 continue;

@@ -243,6 +243,7 @@ impl Cluster {
         for (node, pod) in nodes.chain(others) {
             if keys.iter().any(|key| pod.labels().get(*key).is_some()) {
                 let template = &templates.items()[pod.template.index()];
+                // The counts of the old group must be right as long as any pod is in it.
                 node.inspect(|node| groups.count(pod.counted(), *node, -1));
                 let new = groups.of(symbols, template, pod.labels());
                 let old = std::mem::replace(&mut pod.group, new);

@@ -90,6 +90,7 @@ impl VolumeLimits {
             scales && driver.is_some_and(|driver| driver.must_be_installed)
         };
         for (name, _) in attachments(cluster, template) {
+            // A pod has few volumes, so the list is searched rather than hashed.
             if drivers.iter().all(|driver| driver.name != name) {
                 drivers.push(Driver {
                     name,

@@ -61,6 +61,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             }
         }
     }
+    // A claim that no pod uses keeps no pod away.
     (wants_disks || filter.used > 0).then(|| Box::new(filter) as _)
 }
 
@@ -98,6 +99,7 @@ fn cannot_share(one: &Volume, other: &Volume) -> bool {
     let same = (kind, name, pool) == (other_kind, other_name, other_pool);
     let both_read = *read_only && *other_read_only;
     match *kind {
+        // EBS attaches no volume twice, not even to read.
         "awsElasticBlockStore" => same,
         "rbd" => {
             let mut monitors = monitors.iter();

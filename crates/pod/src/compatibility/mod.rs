@@ -110,6 +110,7 @@ impl Compatibility {
     ) -> Result<Self, Vec<GateError>> {
         let set: Vec<(&str, bool)> = set.into_iter().collect();
         let mut new = Self::of(release);
+        // Stages come first, because a single gate overrides its stage.
         for (all, stage) in ALL_OF_A_STAGE.into_iter().zip([Stage::Alpha, Stage::Beta]) {
             let Some((_, value)) = set.iter().rev().find(|(name, _)| *name == all) else {
                 continue;

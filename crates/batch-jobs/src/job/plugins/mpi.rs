@@ -31,6 +31,7 @@ pub(super) fn on_pod(
     let arguments = Arguments::read(arguments, &KNOWN);
     let port = arguments.number("port", 22);
     let is_master = made.task.name == arguments.text("master", "master");
+    // A master without workers runs alone and needs no port.
     if is_master && workers.is_none() {
         return;
     }

@@ -31,6 +31,7 @@ pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {
     if name == worker && arguments.is_on("wait-master-enabled", false) {
         wait(made, &arguments, &address, port);
     }
+    // Pods of other tasks take no part in the training, and have no rank.
     let both = job.spec.tasks.iter();
     let both = both.filter(|task| task.name == master || task.name == worker);
     let world: i64 = both.map(|task| i64::from(task.replicas)).sum();

@@ -45,6 +45,7 @@ pub(super) fn on_add(
     let config = config(job, arguments.number("ssh-port", 22))?;
     let resource = Resource::Secret;
     let mut object = object(job, resource, &secret_name(job));
+    // Each pod accepts the key that all pods have.
     let texts = [private, public, public, &config];
     let data = FILES.into_iter().zip(texts);
     let data = data.map(|(file, text)| (file.to_owned(), Value::from(text)));
@@ -61,6 +62,7 @@ pub(super) fn on_delete(job: &Job) -> Call {
 }
 
 fn config(job: &Job, port: i64) -> Result<String, RoundError> {
+    // A wrong port would make every connection fail.
     let port = if (1..=65535).contains(&port) {
         port
     } else {

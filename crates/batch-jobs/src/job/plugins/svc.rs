@@ -66,6 +66,7 @@ pub(super) fn on_add(job: &Job, arguments: &[String]) -> Result<Vec<Call>, Round
         object: service.into(),
     };
     let mut calls = vec![hosts_of_job(job)?, service];
+    // Pods of a job trust each other, and no other pods.
     if !arguments.is_on("disable-network-policy", false) {
         let resource = Resource::NetworkPolicy;
         let mut object = object(job, resource, &job.metadata.name);
@@ -111,6 +112,7 @@ pub(super) fn on_pod(made: &mut Made<'_>, arguments: &[String]) {
     let arguments = Arguments::read(arguments, &KNOWN);
     let map = map_name(made.job);
     made.spec.default_text("hostname", &made.name);
+    // The name of the service is the domain of its pods.
     made.spec.default_text("subdomain", &made.job.metadata.name);
     if arguments.is_on("inject-hosts-env", true) {
         let names: Vec<String> = made.job.spec.tasks.iter().flat_map(variables).collect();
