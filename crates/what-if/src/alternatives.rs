@@ -36,19 +36,6 @@ pub struct Limits {
     pub sets: usize,
 }
 
-/// The changes that were made, and the obstacle that is left.
-struct Step<T: Trial> {
-    changes: Vec<T::Change>,
-    obstacle: Option<T::Obstacle>,
-}
-
-/// A step at which other proposals could have been followed.
-struct Branch<T: Trial> {
-    changes: Vec<T::Change>,
-    obstacle: T::Obstacle,
-    others: Vec<Options<T::Change>>,
-}
-
 /// Sets of changes that suffice, none of which can be left out. The first follows the preferred proposal against each
 /// obstacle, and each other one leaves it at one obstacle, the last first. None if nothing has to change.
 pub fn alternatives<T: Propose>(trial: &mut T, limits: Limits) -> Vec<Vec<T::Change>>
@@ -56,77 +43,66 @@ where
     T::Change: PartialEq + 'static,
 {
     let mut found = Vec::new();
-    let mut add = |trial: &mut T, changes: Option<Vec<T::Change>>| {
-        // A later change may have made an earlier one unnecessary: removed pods also free resources.
-        let set = changes.map(|changes| necessary(trial, changes));
-        found.extend(set.filter(|set| !set.is_empty() && !found.contains(set)));
-        found.len() < limits.sets
-    };
-    let first = Step {
-        changes: Vec::new(),
-        obstacle: trial.obstacle(&[]),
-    };
-    let mut branches = Vec::new();
-    let preferred = follow(trial, first, limits, &mut branches);
-    let mut is_wanted = add(trial, preferred);
-    while let Some(branch) = branches.pop() {
-        let mut others = branch.others.into_iter();
-        while is_wanted && let Some(options) = others.next() {
-            let step = first_that_helps(trial, &branch.changes, &branch.obstacle, options);
-            // Only one obstacle at a time is answered otherwise, or there would be very many sets.
-            let other = step.and_then(|step| follow(trial, step, limits, &mut Vec::new()));
-            is_wanted = add(trial, other);
-        }
+    if let Some(obstacle) = trial.obstacle(&[]) {
+        let first = (Vec::new(), Some(obstacle));
+        explore(trial, first, (limits, true), &mut found);
     }
     found
 }
 
-/// Follows the preferred proposals until no obstacle is left. `None` if none helps, or too many would be needed.
-fn follow<T: Propose>(
+/// Follows the proposals from here until no obstacle is left. Only the preferred one, unless it may leave that.
+fn explore<T: Propose>(
     trial: &mut T,
-    mut step: Step<T>,
-    limits: Limits,
-    branches: &mut Vec<Branch<T>>,
-) -> Option<Vec<T::Change>> {
-    while let Some(obstacle) = step.obstacle {
-        // A long list of changes is no help to a reader, and each one costs a try.
-        if step.changes.len() >= limits.changes {
-            return None;
+    (changes, obstacle): (Vec<T::Change>, Option<T::Obstacle>),
+    (limits, may_leave): (Limits, bool),
+    found: &mut Vec<Vec<T::Change>>,
+) where
+    T::Change: PartialEq + 'static,
+{
+    let Some(obstacle) = obstacle else {
+        // A later change may have made an earlier one unnecessary: removed pods also free resources.
+        let set = necessary(trial, changes);
+        if !found.contains(&set) {
+            found.push(set);
         }
-        let mut proposals = trial.proposals(&step.changes, &obstacle).into_iter();
-        let helpful = proposals
-            .find_map(|options| first_that_helps(trial, &step.changes, &obstacle, options));
-        let next = match helpful {
-            Some(next) => next,
-            None => {
-                let options = trial.last_resort(&step.changes, &obstacle);
-                first_that_helps(trial, &step.changes, &obstacle, options)?
-            }
-        };
-        branches.push(Branch {
-            changes: step.changes,
-            obstacle,
-            others: proposals.collect(),
-        });
-        step = next;
+        return;
+    };
+    // A long list of changes is no help to a reader, and each one costs a try.
+    if changes.len() >= limits.changes {
+        return;
     }
-    Some(step.changes)
+    let mut has_helped = false;
+    for options in trial.proposals(&changes, &obstacle) {
+        if found.len() >= limits.sets || (has_helped && !may_leave) {
+            return;
+        }
+        if let Some(next) = first_that_helps(trial, &changes, &obstacle, options) {
+            // The preferred proposal is left at one obstacle at a time, or there would be very many sets.
+            explore(trial, next, (limits, may_leave && !has_helped), found);
+            has_helped = true;
+        }
+    }
+    if !has_helped {
+        let options = trial.last_resort(&changes, &obstacle);
+        if let Some(next) = first_that_helps(trial, &changes, &obstacle, options) {
+            explore(trial, next, (limits, may_leave), found);
+        }
+    }
 }
 
-/// A set that leads to another obstacle helps: the next step answers that one.
+/// The first set that leads to another obstacle, with that obstacle: the next step answers it.
 fn first_that_helps<T: Propose>(
     trial: &mut T,
     changes: &[T::Change],
     before: &T::Obstacle,
     options: Options<T::Change>,
-) -> Option<Step<T>> {
+) -> Option<(Vec<T::Change>, Option<T::Obstacle>)> {
     options.into_iter().find_map(|option| {
         let changes = [changes, &option].concat();
-        let obstacle = trial.obstacle(&changes);
-        let helps = obstacle
-            .as_ref()
-            .is_none_or(|after| T::is_progress(before, after));
-        helps.then_some(Step { changes, obstacle })
+        let after = trial.obstacle(&changes);
+        let is_left = after.as_ref();
+        let helps = is_left.is_none_or(|after| T::is_progress(before, after));
+        helps.then_some((changes, after))
     })
 }
 

@@ -3,6 +3,7 @@
 use super::subject::Subject;
 use super::what_if::WhatIf;
 use evictd_batch_objects::{PodGroup, Queue, QueueState};
+use evictd_pod::resources::{self, units};
 use evictd_pod::wire::{Pod, PodPhase};
 use evictd_pod::{Node, Quantity};
 use evictd_what_if::Suggestion;
@@ -130,6 +131,28 @@ impl Change {
             change: suggestion.to_string(),
             suggestion,
         }
+    }
+
+    /// The same change of another size: how much a limit is raised or lowered, or how many nodes are added.
+    pub(super) fn of_size(&self, size: i64) -> Self {
+        let mut change = self.clone();
+        match &mut change {
+            Self::Capability {
+                resource, from, to, ..
+            } => {
+                let raised = units(resource, *from).saturating_add(size);
+                *to = resources::quantity(resource, raised);
+            }
+            Self::Weight { from, to, .. } => {
+                *to = i32::try_from(i64::from(*from) + size).unwrap_or(i32::MAX);
+            }
+            Self::MinMember { from, to } => {
+                *to = i32::try_from(i64::from(*from) - size).unwrap_or(*from);
+            }
+            Self::MoreNodes { count, .. } => *count = usize::try_from(size).unwrap_or(0),
+            _ => {}
+        }
+        change
     }
 
     /// Writes neighbours that end jobs, or pods, as one change.

@@ -3,7 +3,7 @@
 use super::change::{Change, NodeNames};
 use super::subject::Subject;
 use super::what_if::WhatIf;
-use evictd_pod::resources::{self, units};
+use evictd_pod::resources::units;
 use evictd_pod::{Counted, Requests};
 use evictd_what_if::{Scaled, Trial, smallest};
 use serde::Serialize;
@@ -134,56 +134,25 @@ impl<'s, 'w> Search<'s, 'w> {
 
     /// A change and its smaller sizes.
     fn scaled(&self, largest: Change) -> Scaled<'static, Change> {
-        match largest {
+        let mut step = 1;
+        let sizes = match &largest {
             Change::Capability {
-                queue,
-                resource,
-                from,
-                to,
+                resource, from, to, ..
             } => {
-                let (low, high) = (units(&resource, from), units(&resource, to));
+                let (low, high) = (units(resource, *from), units(resource, *to));
                 // Requests are round numbers, so proposals are. The last step may be beyond the smallest that works.
-                let step = self.step(&resource, low);
+                step = self.step(resource, low);
                 let more = high.saturating_sub(low);
-                let steps = more / step + i64::from(more % step != 0);
-                Scaled::new(steps, move |count| {
-                    let raised = low.saturating_add(count.saturating_mul(step));
-                    vec![Change::Capability {
-                        queue: queue.clone(),
-                        resource: resource.clone(),
-                        from,
-                        to: resources::quantity(&resource, raised),
-                    }]
-                })
+                more / step + i64::from(more % step != 0)
             }
-            Change::Weight { queue, from, to } => {
-                Scaled::new(i64::from(to) - i64::from(from), move |more| {
-                    vec![Change::Weight {
-                        queue: queue.clone(),
-                        from,
-                        to: i32::try_from(i64::from(from) + more).unwrap_or(i32::MAX),
-                    }]
-                })
-            }
-            Change::MoreNodes { like, count } => {
-                let count = i64::try_from(count).unwrap_or(i64::MAX);
-                Scaled::new(count, move |count| {
-                    vec![Change::MoreNodes {
-                        like: like.clone(),
-                        count: usize::try_from(count).unwrap_or(0),
-                    }]
-                })
-            }
-            Change::MinMember { from, to } => {
-                Scaled::new(i64::from(from) - i64::from(to), move |fewer| {
-                    vec![Change::MinMember {
-                        from,
-                        to: i32::try_from(i64::from(from) - fewer).unwrap_or(from),
-                    }]
-                })
-            }
-            other => Scaled::fixed(other),
-        }
+            Change::Weight { from, to, .. } => i64::from(*to) - i64::from(*from),
+            Change::MinMember { from, to } => i64::from(*from) - i64::from(*to),
+            Change::MoreNodes { count, .. } => i64::try_from(*count).unwrap_or(i64::MAX),
+            _ => return Scaled::fixed(largest),
+        };
+        Scaled::new(sizes, move |size| {
+            vec![largest.of_size(size.saturating_mul(step))]
+        })
     }
 
     /// The largest step: every request is a multiple of it.

@@ -121,10 +121,7 @@ impl<'a> Trial<'a> {
     /// The removal of pods from the node, if that lets the pod fit.
     fn removal(&mut self, suggestions: &[Suggestion]) -> Options<Suggestion> {
         let removed = self.changed(suggestions, |trial, _, _, pod| {
-            let victims = removable_pods(trial.framework, trial.cluster, pod, trial.id)?;
-            let pods = &trial.cluster.node(trial.id).pods;
-            let names = victims.into_iter().map(|index| &pods[index]);
-            Some(names.map(|pod| trial.cluster.full_name(pod)).collect())
+            removable_pods(trial.framework, trial.cluster, pod, trial.id)
         });
         let removed = removed.flatten().map(Suggestion::RemovePods);
         removed.map(|removed| vec![removed]).into_iter().collect()
@@ -220,22 +217,21 @@ fn removable_pods(
     cluster: &Cluster,
     pod: &Pod,
     id: NodeId,
-) -> Option<Vec<usize>> {
+) -> Option<Vec<String>> {
     let (mut checks, _) = framework.compile_filters(cluster, pod);
     let mut trial = checks.on(id);
     // A controller would create another pod at once, and one that terminates is awaited.
     let is_removable = |pod: &Pod| !pod.terminating && cluster.template(pod).owner.is_none();
     let pods = trial.pods().iter().enumerate();
-    let removable = pods.filter(|(_, pod)| is_removable(pod));
-    let removable: Vec<usize> = removable.map(|(index, _)| index).collect();
-    for index in &removable {
+    let removable: Vec<_> = pods.filter(|(_, pod)| is_removable(pod)).collect();
+    for (index, _) in &removable {
         trial.remove(*index);
     }
     if trial.fits().is_err() {
         return None;
     }
     // As in a preemption: the most important pods are put back first.
-    let victims = removable.into_iter().filter(|index| {
+    let victims = removable.into_iter().filter(|(index, _)| {
         trial.put_back(*index);
         let stays = trial.still_fits();
         if !stays {
@@ -243,7 +239,7 @@ fn removable_pods(
         }
         !stays
     });
-    let victims: Vec<usize> = victims.collect();
+    let victims: Vec<String> = victims.map(|(_, pod)| cluster.full_name(pod)).collect();
     let is_short = (1..=MAX_REMOVED).contains(&victims.len());
     is_short.then_some(victims)
 }
