@@ -383,6 +383,7 @@ fn a_change_that_was_needed_beside_an_unnecessary_one_is_left_out_with_it() {
     let words = scene.words();
     let relaxed = "whenUnsatisfiable: ScheduleAnyway for zone";
     let of_b = words.iter().find(|line| line.starts_with("b: ")).unwrap();
+    assert!(!of_b.contains(&format!("{relaxed} and")), "{words:?}");
     assert!(of_b.ends_with(&format!("; or {relaxed}")), "{words:?}");
 }
 

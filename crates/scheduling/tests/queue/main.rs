@@ -15,6 +15,7 @@ mod volume_hints;
 mod waking;
 
 use evictd_scheduling::simulation::{self, Outcome, StepOutcome};
+use evictd_test_objects as objects;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -93,8 +94,8 @@ fn requests(cpu: &str) -> Value {
 }
 
 fn node(name: &str) -> Value {
-    json!({ "kind": "Node", "metadata": { "name": name, "labels": { "zone": "a" } }, "spec": {},
-        "status": { "allocatable": { "cpu": "4", "pods": "10" } } })
+    let node = objects::node(name).label("zone", "a").spec(json!({}));
+    node.cpu("4").resource("pods", "10").json()
 }
 
 /// Whether the change from one object to the other wakes a pod that this plugin rejected. It must not matter whether it
