@@ -40,7 +40,7 @@ const ARROWS: [(&str, &str); 40] = [
         "scheduling",
         "pod devices manifests placement preemption what-if spelling configuration",
     ),
-    ("hyper-nodes", "pod"),
+    ("hyper-nodes", "pod reconcile configuration"),
     ("batch-objects", "pod"),
     ("reconcile", ""),
     ("batch-jobs", "pod batch-objects reconcile"),
@@ -52,7 +52,7 @@ const ARROWS: [(&str, &str); 40] = [
     ),
     (
         "batch-trace",
-        "pod placement batch-objects batch-admission batch picture reconcile spelling",
+        "pod placement hyper-nodes batch-objects batch-admission batch picture reconcile spelling",
     ),
     (
         "batch-controller",

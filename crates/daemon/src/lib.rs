@@ -14,6 +14,7 @@
 //! - [`probes`] answers `/livez`, `/readyz` and `/healthz`, on a port of its own where one is configured.
 //! - [`health`] gives their answers, in the words of Kubernetes.
 //! - [`metrics`] renders a registry for a scrape.
+//! - [`followed_file`] reads a configuration again when it changes.
 //! - [`logging`] is the flag `-v`, and one line an event whatever a tenant writes into a name.
 //! - [`tls`] reads, makes and shows certificates.
 //!
@@ -36,6 +37,7 @@
 //! ```
 
 pub mod cluster;
+pub mod followed_file;
 pub mod health;
 pub mod leadership;
 pub mod logging;

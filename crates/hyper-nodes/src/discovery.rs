@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of a type of networks, in bytes. The names of HyperNodes contain it.
-const LONGEST_TYPE: usize = 20;
+pub(super) const LONGEST_TYPE: usize = 20;
 
 /// The source of the HyperNodes that are found by label.
 pub(super) const LABEL_SOURCE: &str = "label";
@@ -153,6 +153,62 @@ impl Discovered {
             ..HyperNode::default()
         }
     }
+}
+
+/// The characters of the end of a name, as Kubernetes has them: no vowels, so that no words come about.
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// The most ends of a name that are tried.
+const MOST_NAMES: u64 = 64;
+
+impl Discovery {
+    /// The HyperNodes of these nodes with their names. A new one gets a name that follows from its label, so that two
+    /// processes never make two of them; one that exists or is in `taken` belongs to another HyperNode.
+    pub(super) fn objects(
+        &self,
+        nodes: &[&Metadata],
+        existing: &[&HyperNode],
+        taken: &BTreeSet<String>,
+    ) -> Vec<HyperNode> {
+        let found = self.discover(nodes, existing);
+        let mut used: BTreeSet<String> = existing
+            .iter()
+            .map(|known| known.metadata.name.clone())
+            .chain(taken.iter().cloned())
+            .collect();
+        let mut names = BTreeMap::new();
+        for one in &found {
+            let new = || {
+                let mut names = (0..MOST_NAMES).map(|attempt| new_name(one, attempt));
+                names.find(|name| !used.contains(name))
+            };
+            if let Some(name) = one.name.clone().or_else(new) {
+                used.insert(name.clone());
+                names.insert(one.label.clone(), name);
+            }
+        }
+        let name_of = |label: &(String, String)| names.get(label).cloned().unwrap_or_default();
+        let named = found.iter().filter(|one| names.contains_key(&one.label));
+        named.map(|one| one.object(&name_of)).collect()
+    }
+}
+
+/// A name for a new HyperNode, by a hash (FNV-1a) of its label.
+fn new_name(one: &Discovered, attempt: u64) -> String {
+    let (key, value) = &one.label;
+    let bytes = key.bytes().chain([0]).chain(value.bytes());
+    let bytes = bytes.chain(attempt.to_le_bytes());
+    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let mut name = format!("{}-", one.prefix);
+    for _ in 0..5 {
+        let letters = LETTERS.len() as u64;
+        let at = usize::try_from(hash % letters).unwrap_or(0);
+        name.push(char::from(LETTERS[at]));
+        hash /= letters;
+    }
+    name
 }
 
 /// The first existing HyperNode of a label whose name begins so.

@@ -3,6 +3,8 @@
 //! * [`HyperNode`] is Volcano's object. Its members are nodes, or other HyperNodes.
 //! * [`Tree`] is the hierarchy of all HyperNodes. [`TreeMistake`] is a mistake in it.
 //! * [`Discovery`] makes HyperNodes from the labels of nodes, and [`changes`] says which calls make a cluster agree with them.
+//! * [`DiscoveryConf`] is the configuration of the discovery. [`HyperNodeMachine`] is the controller as a state machine: it keeps
+//!   the discovered HyperNodes and the counts of all.
 //! * [`HyperNodeCase`] runs one step of the controller on a file instead of a cluster.
 //!
 //! Everything here is pure: nodes and objects come in, trees and calls go out.
@@ -33,14 +35,20 @@
 
 mod case;
 mod changes;
+mod conf;
 mod discovery;
+mod machine;
 mod object;
 mod selection;
 mod tree;
 
 pub use case::{HyperNodeCase, HyperNodeOutcome, UnknownKind};
 pub use changes::{Change, changes, written};
+pub use conf::DiscoveryConf;
 pub use discovery::{Discovered, Discovery, LabelConfig, NodeLabel};
+pub use machine::{
+    HyperNodeAnswer, HyperNodeCall, HyperNodeCommand, HyperNodeEvent, HyperNodeMachine,
+};
 pub use object::{
     ExactMatch, HyperNode, HyperNodeSpec, HyperNodeStatus, Member, MemberKind, MemberSelector,
     RegexMatch, SOURCE_LABEL,

@@ -11,6 +11,7 @@ use evictd_daemon::leadership::LeaseSettings;
 use evictd_daemon::logging::Logging;
 use evictd_daemon::rate::RateFlags;
 use evictd_daemon::server::ListenAddress;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const EXAMPLE: &str = "Examples:
@@ -37,6 +38,13 @@ pub(super) struct Arguments {
         allow_negative_numbers = true
     )]
     max_requeue_num: i64,
+    /// The file with Volcano's volcano-controller.conf: which labels of nodes make HyperNodes. It may be missing.
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/volcano/volcano-controller.conf"
+    )]
+    hyper_node_conf: PathBuf,
     /// The address of the metrics. Empty means no metrics.
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     listen_address: String,
@@ -72,6 +80,7 @@ impl Arguments {
                 CompatArg::Volcano => self.scheduler_name,
             },
             max_requeues: u32::try_from(self.max_requeue_num).ok(),
+            hyper_node_conf: self.hyper_node_conf,
             rate: self.rate,
             listen: address("--listen-address", &self.listen_address)?,
             healthz: address("--healthz-address", &self.healthz_address)?,
@@ -90,7 +99,9 @@ impl Arguments {
         runtime()?
             .block_on(run(&credentials, settings))
             .map_err(|error| match error {
-                RunError::Access(_) | RunError::Port(_) => Failure::input(error),
+                RunError::Access(_) | RunError::Port(_) | RunError::HyperNodes(_) => {
+                    Failure::input(error)
+                }
                 RunError::System(_) | RunError::LeaseLost | RunError::BesideVolcano(_) => {
                     Failure::from(error)
                 }

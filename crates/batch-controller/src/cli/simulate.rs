@@ -51,7 +51,10 @@ A trace holds nodes, queues and jobs. Times are in seconds:
     tasks:
     - {name: worker, replicas: 4, minAvailable: 4, requests: {cpu: 8}}
 A queue can also have priority, deserved, capability, guarantee and reclaimable. A
-trace can have terminationSeconds: how long an evicted pod still uses its node."#;
+trace can have terminationSeconds: how long an evicted pod still uses its node, and
+groups of near nodes, to which networkTopology of a job refers:
+  hyperNodes:
+  - {name: rack, tier: 1, nodes: [node]}    # also tierName, hyperNodes"#;
 
 /// Runs sessions of the scheduler without a cluster: one session on a file, or a trace of jobs that arrive over time.
 #[derive(Debug, Args)]

@@ -30,6 +30,8 @@ pub(super) enum Involved<'a> {
     CronJob(&'a Metadata),
     JobFlow(&'a Metadata),
     JobTemplate(&'a Metadata),
+    /// The lease of these controllers, for events about themselves.
+    Lease(&'a Metadata),
 }
 
 impl Events {
@@ -61,6 +63,7 @@ impl Events {
             Involved::CronJob(metadata) => (batch, "CronJob", metadata),
             Involved::JobFlow(metadata) => (flow, "JobFlow", metadata),
             Involved::JobTemplate(metadata) => (flow, "JobTemplate", metadata),
+            Involved::Lease(metadata) => ("coordination.k8s.io/v1", "Lease", metadata),
             Involved::Queue(metadata) => ("scheduling.volcano.sh/v1beta1", "Queue", metadata),
         };
         let event = Event {

@@ -48,11 +48,19 @@ pub(super) struct Metrics {
     failed: Family<FinishedJobLabels, Counter>,
     /// The last phase of each job.
     phases: HashMap<String, JobPhase>,
+    /// Changes of the sources of HyperNodes that were refused.
+    refused_confs: Counter,
 }
 
 impl Metrics {
     pub(super) fn new() -> (Self, Exposition) {
         let mut registry = Registry::with_prefix("volcano");
+        let refused_confs = Counter::default();
+        registry.register(
+            "controller_hyper_node_conf_reload_failures",
+            "Changes of the sources of HyperNodes that were refused",
+            refused_confs.clone(),
+        );
         let pod_groups = PHASES.map(|(phase, name)| {
             let family = Family::<QueueLabel, Gauge>::default();
             let help = format!("Pod groups of the queue in phase {phase}");
@@ -75,11 +83,17 @@ impl Metrics {
             completed,
             failed,
             phases: HashMap::new(),
+            refused_confs,
         };
         (
             metrics,
             Exposition::new(registry).with_short_names(&SHORT_NAMES),
         )
+    }
+
+    /// The counter of the refused sources of HyperNodes.
+    pub(super) fn refused_confs(&self) -> Counter {
+        self.refused_confs.clone()
     }
 
     /// A job was added or changed.

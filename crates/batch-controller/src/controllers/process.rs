@@ -4,6 +4,7 @@ use super::calls::Calls;
 use super::engine::{Engine, Ports};
 use super::events::Events;
 use super::health::{Check, Health};
+use super::hyper_nodes::{self, DiscoveryFile, HyperNodes};
 use super::metrics::Metrics;
 use super::pod_groups;
 use super::watches;
@@ -18,7 +19,10 @@ use evictd_daemon::metrics::Exposition;
 use evictd_daemon::rate::{LimitedCalls, RateFlags};
 use evictd_daemon::server::{self, BindError, Limits, ListenAddress};
 use evictd_daemon::tasks::Daemon;
+use evictd_hyper_nodes::DiscoveryConf;
+use evictd_pod::wire::Metadata;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::info;
@@ -45,6 +49,9 @@ pub enum RunError {
         "Volcano's controllers run in the pod {0}, and both would create the same pods: scale their Deployment to 0 first"
     )]
     BesideVolcano(String),
+    /// The sources of HyperNodes are wrong: every mistake with its place.
+    #[error("--hyper-node-conf: {0}")]
+    HyperNodes(String),
     /// Another replica leads, or the lease could not be renewed in time.
     #[error("the lease is lost: another replica may lead now")]
     LeaseLost,
@@ -59,6 +66,8 @@ pub struct Settings {
     pub max_requeues: Option<u32>,
     /// Bare pods of these schedulers get pod groups.
     pub bare_pod_schedulers: Vec<String>,
+    /// The file with the sources of HyperNodes, which may be missing.
+    pub hyper_node_conf: PathBuf,
     /// How many calls to the API server are allowed.
     pub rate: RateFlags,
     /// The address of the metrics; `None` for no metrics.
@@ -72,6 +81,8 @@ pub struct Settings {
 /// Runs until a signal arrives or the lease is lost.
 pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), RunError> {
     let daemon = Daemon::start()?;
+    let (metrics, exposition) = Metrics::new();
+    let hyper_nodes = open_hyper_node_conf(&settings, &metrics)?;
     let cluster = Cluster::find("works", credentials).await?;
     // By default Volcano elects no leader, so its pods are the only sign of it.
     let volcano = pod_at_work(
@@ -83,7 +94,6 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
         return Err(RunError::BesideVolcano(pod));
     }
     let watches = Watches::within(Budget::of(LARGE_OBJECTS_BUDGET));
-    let (metrics, exposition) = Metrics::new();
     let exposition = exposition.with_watches("controller_", &watches);
     let health = Health::of(&watches);
     serve(&daemon, &settings, exposition, &health).await?;
@@ -98,7 +108,7 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
                 (&cluster, &watches),
                 &recorders,
                 settings,
-                metrics,
+                (metrics, hyper_nodes),
                 &health,
             );
             tokio::select! {
@@ -118,6 +128,20 @@ pub async fn run(credentials: &Credentials, settings: Settings) -> Result<(), Ru
     } else {
         Ok(())
     }
+}
+
+/// Reads the sources of HyperNodes. Events about the file name the lease, because it is no object of the cluster.
+fn open_hyper_node_conf(
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<(DiscoveryFile, DiscoveryConf), RunError> {
+    let lease = Metadata {
+        name: settings.lease.name.clone(),
+        namespace: settings.lease.namespace.clone().into(),
+        ..Metadata::default()
+    };
+    let path = settings.hyper_node_conf.clone();
+    DiscoveryFile::open(path, metrics.refused_confs(), lease).map_err(RunError::HyperNodes)
 }
 
 /// Serves metrics and health checks.
@@ -144,7 +168,7 @@ fn start(
     (cluster, watches): (&Cluster, &Watches),
     recorders: &Recorders,
     settings: Settings,
-    metrics: Metrics,
+    (metrics, hyper_nodes): (Metrics, (DiscoveryFile, DiscoveryConf)),
     health: &Health,
 ) {
     // Only a leader watches, so only a leader can fail this check.
@@ -168,6 +192,11 @@ fn start(
         metrics,
         synced,
     };
+    let (hyper_node_sender, hyper_node_news) = news();
+    hyper_nodes::watch(&cluster.access, &hyper_node_sender, watches);
+    let (file, conf) = hyper_nodes;
+    daemon.spawn(file.follow(events.clone(), hyper_node_sender));
+    daemon.spawn(HyperNodes::run(conf.label, calls.clone(), hyper_node_news));
     let (engine, results) = Engine::new(settings.compat, settings.max_requeues, ports);
     let (sender, watch_events) = news();
     watches::start(&cluster.access, &sender, watches);

@@ -6,6 +6,7 @@ use evictd_batch_workflows::{CronJob, JobFlow, JobTemplate};
 use evictd_cluster_client::{
     Access, ByKey, Key, Keyed, NewsSender, Reflector, Retry, Store, Watches,
 };
+use evictd_hyper_nodes::HyperNode;
 use evictd_pod::wire::{Metadata, PriorityClass, null_is_default};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -83,6 +84,14 @@ pub(super) struct PersistentVolumeClaim {
     pub(super) metadata: Metadata,
 }
 
+/// Only the labels of a node are used.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WatchedNode {
+    #[serde(deserialize_with = "null_is_default")]
+    pub(super) metadata: Metadata,
+}
+
 /// An object of Kubernetes.
 pub(super) trait Object: DeserializeOwned + Send + Sync + 'static {
     fn metadata(&self) -> &Metadata;
@@ -108,7 +117,9 @@ objects!(
     PersistentVolumeClaim,
     CronJob,
     JobFlow,
-    JobTemplate
+    JobTemplate,
+    HyperNode,
+    WatchedNode
 );
 
 /// The watches of one receiver.

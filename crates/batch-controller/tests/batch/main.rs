@@ -11,6 +11,7 @@ mod crashes;
 mod definitions;
 mod demo;
 mod guards;
+mod hyper_nodes;
 mod jobs;
 mod killed;
 mod live;

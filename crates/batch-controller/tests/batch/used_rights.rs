@@ -1,5 +1,6 @@
 //! The rights that are packaged for the controllers are those that they use.
 
+use crate::hyper_nodes::{self, until_racks};
 use crate::live::{Live, job, queue, running, start_pods};
 use crate::workflows::{cron_job, flow};
 use evictd_testkit::rights::{granted, packaged, used};
@@ -37,9 +38,17 @@ fn difference(rules: &Value, used: &BTreeSet<String>) -> Vec<String> {
 
 #[test]
 fn every_right_of_the_controllers_is_used_and_none_is_missing() {
-    let live = live(&[]);
+    let conf = hyper_nodes::conf();
+    let live = hyper_nodes::live(&conf);
     live.until_leader();
     live.admin.create(queue("team", "")).unwrap();
+    live.admin.create(hyper_nodes::node("n1", "a")).unwrap();
+    until_racks(&live, &["a: n1, 1"]);
+    live.admin.create(hyper_nodes::node("n2", "a")).unwrap();
+    until_racks(&live, &["a: n1 n2, 2"]);
+    for node in ["n1", "n2"] {
+        live.admin.delete("nodes", node, json!({})).unwrap();
+    }
     // Each is made, but nothing is heard of it: it is looked at when it is made again.
     for what in ["services", "configmaps", "secrets", "networkpolicies"] {
         live.api

@@ -3,13 +3,12 @@
 use super::watches::{BatchChange, WatchEvent};
 use evictd_batch::conf::{Conf, ConfError};
 use evictd_cluster_client::NewsSender;
+use evictd_daemon::followed_file::FollowedFile;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::thread;
+use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
-use tokio::time::sleep;
-use tracing::{debug, info, warn};
+use tokio::sync::watch;
+use tracing::{info, warn};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BatchError {
@@ -26,24 +25,19 @@ pub(crate) enum BatchError {
 
 /// The file with the text that was last read.
 pub(super) struct ConfFile {
-    path: PathBuf,
-    text: String,
+    file: FollowedFile,
     /// How often the use of nodes is read.
     measures: watch::Sender<Option<Duration>>,
 }
 
 impl ConfFile {
     pub(super) fn open(path: PathBuf) -> Result<(Self, Conf), BatchError> {
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
+        let file = match FollowedFile::open(path.clone()) {
+            Ok(file) => file,
             Err(error) => return Err(BatchError::Unreadable(path, error)),
         };
         let measures = watch::Sender::new(None);
-        let file = Self {
-            path,
-            text,
-            measures,
-        };
+        let file = Self { file, measures };
         let conf = file.read().map_err(BatchError::Invalid)?;
         file.measures.send_replace(conf.measures());
         warn_of(&conf);
@@ -57,25 +51,19 @@ impl ConfFile {
 
     /// Reads the file again after each period, and reports changes until the receiver is dropped.
     pub(super) async fn follow(mut self, period: Duration, events: NewsSender<WatchEvent>) {
-        while !events.is_closed() {
-            sleep(period).await;
-            let text = match read(&self.path).await {
-                Ok(text) if text == self.text => continue,
-                Ok(text) => text,
-                Err(error) => {
-                    // A file that is being replaced exists again the next time.
-                    debug!("{}: {error}", self.path.display());
-                    continue;
+        loop {
+            tokio::select! {
+                () = events.closed() => return,
+                () = self.file.changed(period) => {
+                    events.send(WatchEvent::Batch(self.change()));
                 }
-            };
-            self.text = text;
-            events.send(WatchEvent::Batch(self.change()));
+            }
         }
     }
 
     /// The changed configuration. An invalid one leaves the last valid one in force (S6-087).
     fn change(&self) -> BatchChange {
-        let path = self.path.display();
+        let path = self.file.path().display();
         match self.read() {
             Ok(conf) => {
                 info!("{path} was reloaded");
@@ -93,7 +81,8 @@ impl ConfFile {
     }
 
     fn read(&self) -> Result<Conf, ConfError> {
-        Conf::parse(&self.path.display().to_string(), &self.text)
+        let path = self.file.path().display().to_string();
+        Conf::parse(&path, self.file.text())
     }
 }
 
@@ -101,18 +90,4 @@ fn warn_of(conf: &Conf) {
     for warning in &conf.warnings {
         warn!("{warning}");
     }
-}
-
-/// Reads a file on a separate thread, which a disk that does not answer may block. A thread of the runtime would delay the end
-/// of the process.
-async fn read(path: &Path) -> io::Result<String> {
-    let (send, text) = oneshot::channel();
-    let path = path.to_owned();
-    let reader = move || {
-        // The receiver is dropped when the process ends.
-        let _ = send.send(std::fs::read_to_string(path));
-    };
-    let thread = thread::Builder::new().name("batch-conf".to_owned());
-    thread.spawn(reader)?;
-    text.await.map_err(io::Error::other)?
 }
