@@ -167,8 +167,8 @@ families! {
     s6_211_sessions_with_resource_strategy_fit: "resource-strategy-fit", 13;
     s6_213_sessions_with_sla: "sla", 13;
     s6_216_sessions_with_tdm: "tdm", 15;
-    s6_192_sessions_with_gangpreempt: "gangpreempt", 30;
-    s6_192_sessions_with_gangreclaim: "gangreclaim", 31;
+    s6_192_sessions_with_gangpreempt: "gangpreempt", 32;
+    s6_192_sessions_with_gangreclaim: "gangreclaim", 32;
     s6_219_sessions_with_pdb: "pdb", 12;
     s6_220_sessions_with_resourcequota: "resourcequota", 11;
     s6_221_sessions_with_cdp: "cdp", 9;

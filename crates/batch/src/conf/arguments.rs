@@ -15,6 +15,8 @@ pub(super) enum Argument {
     /// A whole number, or a quantity.
     Amount,
     Text,
+    /// A text like `30s` or `1h30m`.
+    Duration,
     /// No other text.
     Word(&'static str),
     Map,
@@ -28,7 +30,9 @@ pub(super) enum Argument {
 /// The keys of a map, each with its values.
 type Known = &'static [(&'static str, Argument)];
 
-use Argument::{Amount, Any, AtLeast, Boolean, Items, Keys, Map, Number, Real, Text, Whole, Word};
+use Argument::{
+    Amount, Any, AtLeast, Boolean, Duration, Items, Keys, Map, Number, Real, Text, Whole, Word,
+};
 
 /// Without bounds.
 const EACH: Argument = Real(f64::NEG_INFINITY, f64::INFINITY);
@@ -58,6 +62,16 @@ const STRATEGY: Known = &[
             ("targetThresholds", Keys(OF_NODES)),
         ]),
     ),
+];
+
+/// The keys of `metrics` at the top.
+pub(super) const OF_METRICS: Known = &[
+    ("type", Any),
+    // Of Volcano's other sources, about which the type warns.
+    ("address", Any),
+    ("interval", Duration),
+    ("tls.*", Any),
+    ("elasticsearch.*", Any),
 ];
 
 impl PluginName {
@@ -123,7 +137,7 @@ impl PluginName {
                 ("hypernode.binpack.normal-pod.fading", AtLeast(0.0)),
                 ("hypernode.gradient.evict.max-hypernodes", AtLeast(1.0)),
             ],
-            Self::Sla => &[("sla-waiting-time", Text)],
+            Self::Sla => &[("sla-waiting-time", Duration)],
             Self::TaskTopology => &[("task-topology.weight", Number)],
             Self::NumaAware => &[("weight", Number)],
             Self::Usage => &[
@@ -134,13 +148,13 @@ impl PluginName {
                 ("estimator", Keys(ESTIMATOR)),
             ],
             Self::Rescheduling => &[
-                ("interval", Text),
-                ("metricsPeriod", Text),
+                ("interval", Duration),
+                ("metricsPeriod", Duration),
                 ("strategies", Items(STRATEGY)),
             ],
             Self::Tdm => &[
                 ("tdm.revocable-zone.*", Text),
-                ("tdm.evict.period", Text),
+                ("tdm.evict.period", Duration),
                 ("tdm.evict.max-num", Any),
                 ("tdm.evict.max-step-number", Any),
             ],

@@ -5,7 +5,7 @@ use super::Plugin;
 use super::arguments::Argument;
 use super::names::{Action, PluginName, Switch};
 use evictd_configuration::{Content, Entry, Fault, Node, Place, joined, mismatch};
-use evictd_pod::Quantity;
+use evictd_pod::{Quantity, duration};
 use evictd_spelling::close;
 
 /// A plugin with its place.
@@ -112,6 +112,7 @@ fn of_actions(actions: &[Action], loaded: &[LoadedPlugin]) -> Vec<(String, Strin
             ));
         }
     }
+    found.extend(of_gang_reclaim(actions, loaded));
     let victims: [(Action, &[PluginName]); 2] = [
         (Action::Preempt, &NAMES_VICTIMS),
         (Action::GangPreempt, &NAMES_GANG_VICTIMS),
@@ -131,6 +132,19 @@ fn of_actions(actions: &[Action], loaded: &[LoadedPlugin]) -> Vec<(String, Strin
         ));
     }
     found
+}
+
+/// Volcano asks capacity alone about the shares of a gang's victims.
+fn of_gang_reclaim(actions: &[Action], loaded: &[LoadedPlugin]) -> Option<(String, String)> {
+    let has = |name: PluginName| loaded.iter().any(|one| one.plugin.name == name);
+    let alone = has(PluginName::Proportion) && !has(PluginName::Capacity);
+    (alone && actions.contains(&Action::GangReclaim)).then(|| {
+        let message = "gangreclaim does not ask proportion about victims: by Volcano's rules it evicts pods of queues that hold less than they deserve";
+        (
+            message.to_owned(),
+            "use capacity in place of proportion".to_owned(),
+        )
+    })
 }
 
 /// Key, message and advice for a plugin, of which `before` are those that come before it.
@@ -241,6 +255,7 @@ impl Argument {
         }
         let expected = match self {
             Self::Any | Self::Text => "a text".to_owned(),
+            Self::Duration => "a duration like 30s".to_owned(),
             Self::Map | Self::Keys(_) => "a map".to_owned(),
             Self::Items(_) => "a list".to_owned(),
             Self::Boolean => "true or false".to_owned(),
@@ -269,6 +284,7 @@ impl Argument {
             Self::Map => matches!(value.content, Content::Map(_)),
             Self::Keys(_) | Self::Items(_) => false,
             Self::Text => !text.is_empty(),
+            Self::Duration => duration::parse(text).is_ok_and(|duration| duration.is_positive()),
             Self::Boolean => {
                 matches!(value.content, Content::Bool(_)) || text.parse::<bool>().is_ok()
             }

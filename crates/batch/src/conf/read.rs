@@ -1,7 +1,7 @@
 //! Builds the configuration from the tree of a text. It collects every mistake, and warns about each setting that it
 //! ignores.
 
-use super::arguments::Argument;
+use super::arguments::{Argument, OF_METRICS};
 use super::checks::{self, LoadedPlugin};
 use super::names::{Action, PluginName, REFUSED, REFUSED_ARGUMENTS, REMOVED, Switch, Switches};
 use super::{Arguments, Conf, ConfError, Plugin};
@@ -146,6 +146,9 @@ impl<'f> Reader<'f> {
             let message = format!("{text}: the use of nodes is read from metrics.k8s.io instead");
             let fault = Fault::new(value.at, message).advise("write metrics_server");
             self.warning("metrics.type", fault);
+        }
+        for entry in entry.value.entries() {
+            self.arguments_without_effect(OF_METRICS, entry, "metrics");
         }
         match entry.value.to_json() {
             serde_json::Value::Object(map) => Arguments(map),

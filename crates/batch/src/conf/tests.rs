@@ -203,8 +203,8 @@ fn a2_an_order_of_actions_that_stalls_jobs_is_reported_with_its_line() {
             "preempt comes before allocate",
         ),
         (
-            "enqueue, gangreclaim, allocate",
-            "gangreclaim comes before allocate",
+            "enqueue, gangpreempt, allocate",
+            "gangpreempt comes before allocate",
         ),
         ("allocate, enqueue", "enqueue comes after allocate"),
         ("enqueue, backfill", "allocate is missing"),
@@ -391,5 +391,65 @@ fn a_name_that_is_missing_has_no_nearest_one() {
     assert!(
         error.contains("numaaware is not supported: did you mean numa-aware?"),
         "{error}"
+    );
+}
+
+#[test]
+fn s6_198_gangreclaim_with_proportion_alone_is_reported() {
+    let words = "gangreclaim does not ask proportion about victims";
+    let reported = |plugins: &str| {
+        let found = warnings("allocate, gangreclaim", plugins);
+        found.iter().any(|found| found.contains(words))
+    };
+    assert!(reported("  - name: gang\n  - name: proportion\n"));
+    assert!(!reported("  - name: gang\n  - name: capacity\n"));
+}
+
+#[test]
+fn durations_that_cannot_be_read_are_reported_and_the_default_holds() {
+    let of = |metrics: &str, plugin: &str| {
+        let text = format!(
+            "actions: \"enqueue, allocate, shuffle\"\nmetrics: {metrics}\ntiers:\n- plugins:\n  - name: usage\n  - {plugin}\n"
+        );
+        let conf = Conf::parse("a.conf", &text).unwrap();
+        assert_eq!(conf.measures(), Some(Duration::from_secs(30)));
+        let mut found = warnings_of(&conf);
+        found.retain(|found| found.contains("is not a duration"));
+        found
+    };
+    assert_eq!(
+        of("{type: metrics_server, interval: soon}", "{name: gang}"),
+        ["a.conf:2:43: metrics.interval: \"soon\" is not a duration like 30s; the default holds"]
+    );
+    // A number has no unit, and no pause is none.
+    assert_eq!(of("{interval: 30}", "{name: gang}").len(), 1);
+    assert_eq!(of("{interval: 0s}", "{name: gang}").len(), 1);
+    for plugin in [
+        "{name: sla, arguments: {sla-waiting-time: 1 day}}",
+        "{name: tdm, arguments: {tdm.evict.period: often}}",
+        "{name: rescheduling, arguments: {interval: 5}}",
+        "{name: rescheduling, arguments: {metricsPeriod: x}}",
+    ] {
+        assert_eq!(of("{}", plugin).len(), 1, "{plugin}");
+    }
+    assert_eq!(
+        of(
+            "{interval: 30s}",
+            "{name: sla, arguments: {sla-waiting-time: 1h30m}}"
+        )
+        .len(),
+        0
+    );
+}
+
+#[test]
+fn unknown_keys_of_metrics_are_reported() {
+    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: usage\nmetrics: {intervall: 10s, tls.insecureSkipVerify: \"true\"}\n";
+    let found = warnings_of(&Conf::parse("a.conf", text).unwrap());
+    assert_eq!(
+        found,
+        [
+            "a.conf:5:11: metrics.intervall: unknown argument, which is ignored; did you mean interval?"
+        ]
     );
 }

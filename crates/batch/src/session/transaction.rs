@@ -9,9 +9,9 @@ use super::outcome::Event;
 use super::plugins::{Plugins, Tiers};
 use super::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
-use crate::session::snapshot::task::{Context, Status};
+use crate::session::snapshot::task::{Context, Status, UnknownPlace};
 use evictd_batch_objects::{Compat, Difference};
-use evictd_placement::{Cluster, NodeId, Statement};
+use evictd_placement::{Cluster, NodeId, Pod, Statement};
 use evictd_reconcile::Tone;
 
 #[derive(Debug, Clone, Copy)]
@@ -238,6 +238,50 @@ impl Transaction<'_> {
         self.snapshot.tasks[task_id].node = None;
     }
 
+    /// Prepares the copy of a task whose place allocate does not know for another evaluation. Returns whether there is one.
+    pub(crate) fn begin_again(&mut self, task_id: TaskId) -> bool {
+        let task = &mut self.snapshot.tasks[task_id];
+        if task.unknown_place != UnknownPlace::Pending {
+            return false;
+        }
+        let node = task.node.map(|node| self.cluster.node(node));
+        let mut pods = node.into_iter().flat_map(|node| node.pods.iter());
+        let is_task = |pod: &&Pod| match pod.uid() {
+            "" => self.cluster.full_name(pod) == **task.id,
+            uid => *uid == **task.id,
+        };
+        task.pod = pods.find(is_task).cloned();
+        true
+    }
+
+    /// Takes a task off its unknown place once it was evaluated again, for this node. Returns whether it gets no other place:
+    /// without a node it stays where it is, and on the same node it loses its place. Plugins count the lost place on.
+    pub(crate) fn place_again(&mut self, task_id: TaskId, to: Option<NodeId>) -> bool {
+        let task = &mut self.snapshot.tasks[task_id];
+        task.pod = None;
+        let Some((to, from)) = to.zip(task.node) else {
+            return false;
+        };
+        task.unknown_place = UnknownPlace::Tried;
+        task.last = Some(task.context());
+        task.evicts = false;
+        task.node = None;
+        let placed = task.placed.take();
+        task.pod = placed.and_then(|number| self.statement.take_back(self.cluster, number));
+        self.snapshot.set_status(task_id, Status::Pending);
+        let on_node = &mut self.snapshot.nodes[from.index()];
+        on_node.tasks.retain(|other| *other != task_id);
+        let request = &self.snapshot.tasks[task_id].request;
+        if to == from {
+            on_node.unpipeline(request);
+        } else {
+            on_node.keep_promise(request);
+        }
+        self.snapshot.refresh_node(self.cluster, from);
+        self.changed_nodes.push(from);
+        to == from
+    }
+
     /// Undoes operations, the last first. Tasks keep the context of the failed attempt.
     pub(crate) fn discard(&mut self, operations: Operations) {
         for (task_id, operation) in operations.0.into_iter().rev() {
@@ -345,6 +389,7 @@ impl Transaction<'_> {
             task.removed = None;
             task.last = None;
             task.evicts = false;
+            task.unknown_place = UnknownPlace::None;
             jobs.push(task.job);
         }
         // Placed pods are back in their tasks. This restores the removed ones and the nominations.

@@ -279,3 +279,41 @@ fn s6_223_a_node_without_enough_processors_is_not_the_best() {
     // The kubelet admits the pod on neither.
     assert_eq!(node("3", Compat::EVICTD), None);
 }
+
+#[test]
+fn a_job_that_nodes_refuse_is_told_by_which_plugin_and_why() {
+    let conf = conf(
+        "enqueue, allocate",
+        &[&["gang", "predicates"], &["nodegroup"]],
+    );
+    let message = |labels: Value| {
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        let affinity = json!({"affinity": {"nodeGroupAffinity": { required: ["g"] }}});
+        let outcome = Scenario::new(&conf)
+            .node("a", "9")
+            .node_with("b", "1", &json!({"metadata": { "labels": labels }}))
+            .queue("r", &affinity)
+            .job_with(
+                "j",
+                1,
+                "Pending",
+                &json!({"queue": "r", "minResources": {"cpu": "2"}}),
+            )
+            .waiting("j", 1, "2")
+            .run_as(Compat::EVICTD);
+        outcome.pod_groups["default/j"].conditions[0]
+            .message
+            .clone()
+    };
+    let words = "there is no room now for 1 pod of task work that asks for cpu 2";
+    let all = format!(
+        "{words}, because every node refuses them: 2 plugin nodegroup: node group label not found"
+    );
+    let found = message(json!({}));
+    assert!(found.contains(&all), "{found}");
+    let some = format!(
+        "{words}, and 1 of 2 nodes refuse them: 1 plugin nodegroup: node group label not found"
+    );
+    let found = message(json!({"volcano.sh/nodegroup-name": "g"}));
+    assert!(found.contains(&some), "{found}");
+}

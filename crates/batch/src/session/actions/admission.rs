@@ -47,6 +47,7 @@ pub(super) fn is_placeable(
     }
     if let Err(at) = placed {
         let words = not_enqueued_message(session, &gang, at);
+        let words = with_refusals(session, &gang, at, words);
         let words = with_domains(session, &mut capacity, (job_id, &gang), &tries, words);
         session.tx.snapshot.jobs[job_id].not_enqueued_because = Some(words);
     }
@@ -160,11 +161,21 @@ fn victim_pools(session: &Session<'_>, job_id: JobId, gang: &Gang) -> Vec<Victim
     {
         all.push((EvictionKind::Preempt, job.queue, job.priority));
     }
+    if session.conf.actions.contains(&Action::GangPreempt) {
+        all.push((EvictionKind::GangPreempt, job.queue, job.priority));
+    }
     let shared = session.tx.tiers().has_shares();
-    let reclaims = session.conf.actions.contains(&Action::Reclaim);
-    if reclaims && (!shared || session.tx.tiers().may_reclaim(job_id, &need)) {
+    let takes = [
+        (Action::Reclaim, EvictionKind::Reclaim),
+        (Action::GangReclaim, EvictionKind::GangReclaim),
+    ];
+    let actions = &session.conf.actions;
+    let kind = takes.iter().find(|(action, _)| actions.contains(action));
+    if let Some((_, kind)) = kind
+        && (!shared || session.tx.tiers().may_reclaim(job_id, &need))
+    {
         // Reclaim ignores priorities, so that one pool serves all jobs of the queue.
-        all.push((EvictionKind::Reclaim, job.queue, 0));
+        all.push((*kind, job.queue, 0));
     }
     all
 }
@@ -185,10 +196,9 @@ fn held_by(tx: &Transaction<'_>, (kind, queue, _): VictimPool, job: JobId) -> Ve
                     let other = tx.snapshot.jobs[task.job].queue;
                     tx.tiers().exceeds_share(other, queue)
                 }
-                _ => *gives.entry(task.job).or_insert_with(|| {
-                    tx.tiers().might_yield(task.job, job)
-                        && tx.tiers().might_evict_whole(task.job, job)
-                }),
+                kind => *gives
+                    .entry(task.job)
+                    .or_insert_with(|| tx.tiers().might_lose(kind, task.job, job)),
             };
             if may_go {
                 held[node].add(&task.request);
@@ -222,6 +232,26 @@ fn not_enqueued_message(session: &Session<'_>, gang: &Gang, at: usize) -> String
         count => format!("{count} pods{role} that ask for {amounts} each"),
     };
     format!("there is no room now for {pods}{beside}")
+}
+
+/// The message with the nodes that refuse the pods whatever room they have, and the plugins that do.
+fn with_refusals(session: &mut Session<'_>, gang: &Gang, at: usize, words: String) -> String {
+    let Gang::Parts(parts) = gang else {
+        return words;
+    };
+    let Some(task) = parts.get(at).and_then(|part| part.task) else {
+        return words;
+    };
+    let (evaluator, view) = session.evaluation();
+    match evaluator.refusing(view, task) {
+        None => words,
+        Some((refusing, all, reasons)) if refusing == all => {
+            format!("{words}, because every node refuses them: {reasons}")
+        }
+        Some((refusing, all, reasons)) => {
+            format!("{words}, and {refusing} of {all} nodes refuse them: {reasons}")
+        }
+    }
 }
 
 /// `cpu 2, memory 1Gi`.

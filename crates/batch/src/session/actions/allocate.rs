@@ -194,7 +194,9 @@ fn turn(
         if !tasks.is_empty() {
             line.jobs[queue].push(job, |one, other| session.tx.tiers().job_before(one, other));
         }
-    } else if !target.suffices || !session.tx.tiers().is_pipelined(job) {
+    } else if !target.suffices
+        || !(session.tx.tiers().is_pipelined(job) || session.tx.tiers().has_unknown_places(job))
+    {
         session.tx.discard(operations);
     }
 }

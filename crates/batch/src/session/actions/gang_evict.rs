@@ -15,7 +15,7 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{DomainId, JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::{Resource, Unnamed};
-use crate::session::snapshot::task::Status;
+use crate::session::snapshot::task::{Status, UnknownPlace};
 use crate::session::transaction::Operations;
 use evictd_batch_objects::Difference;
 
@@ -183,11 +183,22 @@ fn evict_in(
             Some(operations)
         };
         if let Some(operations) = operations {
-            session.tx.commit(operations);
+            commit(session, operations);
         }
         return true;
     }
     false
+}
+
+/// Carries the plan for a gang out. Volcano's next allocate does not know its places (S6-201).
+fn commit(session: &mut Session<'_>, operations: Operations) {
+    if !session.tx.compat.has(Difference::NominatedFirst) {
+        let placed: Vec<TaskId> = operations.placed_tasks().collect();
+        for task in placed {
+            session.tx.snapshot.tasks[task].unknown_place = UnknownPlace::Pending;
+        }
+    }
+    session.tx.commit(operations);
 }
 
 /// The idle amounts of the nodes of a group after pending evictions.

@@ -9,7 +9,7 @@ use crate::session::reservation;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::fit::FitError;
 use crate::session::snapshot::ids::{JobId, TaskId};
-use crate::session::snapshot::task::{Status, Task};
+use crate::session::snapshot::task::{Status, Task, UnknownPlace};
 use crate::session::transaction::Operations;
 use crate::session::transaction::Transaction;
 use evictd_placement::NodeId;
@@ -20,6 +20,11 @@ pub(super) fn waiting(tiers: Tiers<'_>, job: JobId) -> PriorityQueue<TaskId> {
     for task_id in tiers.snapshot.tasks_of(job, Status::Pending) {
         let task = &tiers.snapshot.tasks[task_id];
         if !task.gated && !task.best_effort {
+            waiting.push(task_id, |one, other| tiers.task_before(one, other));
+        }
+    }
+    for task_id in tiers.snapshot.tasks_of(job, Status::Pipelined) {
+        if tiers.snapshot.tasks[task_id].unknown_place == UnknownPlace::Pending {
             waiting.push(task_id, |one, other| tiers.task_before(one, other));
         }
     }
@@ -63,7 +68,13 @@ pub(super) fn place_tasks(
             refused += 1;
             continue;
         }
-        match find_node(session, task, turn.as_mut()) {
+        let copies = session.tx.begin_again(task);
+        let node = find_node(session, task, turn.as_mut());
+        // Two places on one node are none.
+        if copies && session.tx.place_again(task, node.as_ref().ok().copied()) {
+            continue;
+        }
+        match node {
             Ok(node) => {
                 give(&mut session.tx, operations, task, node);
                 follow_near(&mut session.tx.snapshot, task, node);

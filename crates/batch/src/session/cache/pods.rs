@@ -10,7 +10,7 @@ use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::{
-    ConditionText, Further, PodScheduled, Status, Task, index_of,
+    ConditionText, Further, PodScheduled, Status, Task, UnknownPlace, index_of,
 };
 use crate::session::snapshot::upstream::upstream_job_of;
 use evictd_batch_objects::{GROUP_NAME, PodGroupPhase, PodGroupStatus, TASK_SPEC, queue_of};
@@ -230,6 +230,7 @@ impl Cache {
             removed: None,
             evicts: false,
             last: None,
+            unknown_place: UnknownPlace::default(),
             pod_scheduled: PodScheduled::shown(pod_scheduled),
             nominated: pod.status.nominated_node_name.as_str().into(),
             mistake: None,

@@ -123,6 +123,7 @@ impl ClassEvaluation {
                 reasons.intern(Refusal {
                     texts,
                     unresolvable,
+                    ..Refusal::default()
                 })
             }),
             filters,
@@ -143,6 +144,7 @@ impl ClassEvaluation {
             let refusal = Refusal {
                 texts: vec![words],
                 unresolvable: false,
+                ..Refusal::default()
             };
             evaluation.reasons.fill(reasons.intern(refusal));
             evaluation.refused = Some(FitError::of_nodes(reasons, &evaluation.reasons));
@@ -218,7 +220,13 @@ impl ClassEvaluation {
     /// The reason of the first plugin that refuses a node, before or after the filters.
     fn refusal_by_plugins(&self, view: View<'_>, node: NodeId, before: bool) -> Option<Refusal> {
         let mut filters = view.plugins.node_filters(before);
-        filters.find_map(|plugin| plugin.node_refusal(view.on(self.task, node)))
+        filters.find_map(|(name, plugin)| {
+            let refusal = plugin.node_refusal(view.on(self.task, node))?;
+            Some(Refusal {
+                plugin: Some(name),
+                ..refusal
+            })
+        })
     }
 
     /// The current reason of a node.
@@ -236,6 +244,7 @@ impl ClassEvaluation {
             return reasons.intern(Refusal {
                 texts: vec!["node(s) were kept for a job that has waited long".to_owned()],
                 unresolvable: true,
+                ..Refusal::default()
             });
         }
         if self.key.needs_room
@@ -244,6 +253,7 @@ impl ClassEvaluation {
             return reasons.intern(Refusal {
                 texts: vec![format!("Insufficient {}", view.snapshot.dims.name(dim))],
                 unresolvable: false,
+                ..Refusal::default()
             });
         }
         let here = Here::new(view.cluster, node);
@@ -252,6 +262,7 @@ impl ClassEvaluation {
             return reasons.intern(Refusal {
                 texts: vec![filter::UNKNOWN_REQUESTS.to_owned()],
                 unresolvable: true,
+                ..Refusal::default()
             });
         }
         if let Some(refusal) = self.refusal_by_plugins(view, node, true) {
@@ -285,6 +296,7 @@ impl ClassEvaluation {
         let reason = reasons.intern(Refusal {
             texts: crowded.into_iter().chain(texts).collect(),
             unresolvable: said.iter().any(|(_, rejection)| !rejection.is_resolvable()),
+            ..Refusal::default()
         });
         self.said.insert(key, reason);
         reason

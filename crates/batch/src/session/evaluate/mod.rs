@@ -329,6 +329,23 @@ impl Evaluator {
         Ok(reasons.map(|reason| self.reasons.of(*reason).texts.as_slice()))
     }
 
+    /// How many nodes refuse a task whatever room they have, of how many, and the most frequent reasons with their plugins.
+    /// Nothing if no node does.
+    pub(crate) fn refusing(
+        &mut self,
+        view: View<'_>,
+        task: TaskId,
+    ) -> Option<(usize, usize, String)> {
+        let at = self.evaluation(view, task, false).ok()?;
+        let nodes = &self.evaluations[at].reasons;
+        let refusing = nodes.iter().filter(|reason| **reason != NO_REASON);
+        let count = refusing.clone().count();
+        if count == 0 {
+            return None;
+        }
+        Some((count, nodes.len(), self.reasons.most_frequent(refusing)))
+    }
+
     /// Whether no filter rejects a task on a node, apart from the number of pods there.
     pub(crate) fn lacks_only_room(&mut self, view: View<'_>, task: TaskId, node: NodeId) -> bool {
         let refusal = self.refusal(view, task, node);

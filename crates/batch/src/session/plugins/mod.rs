@@ -477,7 +477,7 @@ pub(crate) struct Plugins {
     /// Those that judge nodes, in order.
     on_nodes: Vec<NodeEntry>,
     compat: Compat,
-    /// Whether reclaim is one of the actions.
+    /// Whether an action takes room from other queues.
     reclaims: bool,
 }
 
@@ -514,7 +514,9 @@ impl Plugins {
             opened,
             tiers,
             compat,
-            reclaims: conf.actions.contains(&Action::Reclaim),
+            reclaims: [Action::Reclaim, Action::GangReclaim]
+                .iter()
+                .any(|action| conf.actions.contains(action)),
         }
     }
 

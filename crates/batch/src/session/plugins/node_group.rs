@@ -238,6 +238,7 @@ impl Plugin for NodeGroup {
         Some(Refusal {
             texts: vec![reason.to_owned()],
             unresolvable: true,
+            ..Refusal::default()
         })
     }
 

@@ -59,10 +59,16 @@ pub(super) fn entries(conf: &Conf, opened: &[(PluginName, Box<dyn Plugin>)]) -> 
 
 impl Plugins {
     /// The plugins that refuse nodes, before or after the filters of kube-scheduler.
-    pub(crate) fn node_filters(&self, before: bool) -> impl Iterator<Item = &dyn Plugin> {
+    pub(crate) fn node_filters(
+        &self,
+        before: bool,
+    ) -> impl Iterator<Item = (PluginName, &dyn Plugin)> {
         let filters = self.on_nodes.iter();
         let filters = filters.filter(move |entry| entry.filters && entry.before == before);
-        filters.map(|entry| &*self.opened[entry.at].1)
+        filters.map(|entry| {
+            let (name, plugin) = &self.opened[entry.at];
+            (*name, &**plugin)
+        })
     }
 
     /// The plugins that score nodes.

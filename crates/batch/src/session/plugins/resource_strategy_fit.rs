@@ -183,6 +183,7 @@ impl Plugin for ResourceStrategyFit {
         Some(Refusal {
             texts: vec![format!("proportional of resource {name} check failed")],
             unresolvable: false,
+            ..Refusal::default()
         })
     }
 

@@ -221,6 +221,7 @@ impl Plugin for Tdm {
         Some(Refusal {
             texts: vec![reason],
             unresolvable: true,
+            ..Refusal::default()
         })
     }
 

@@ -9,7 +9,7 @@ use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::sub_jobs::{Nearness, SubJob};
-use crate::session::snapshot::task::{Status, Task};
+use crate::session::snapshot::task::{Status, Task, UnknownPlace};
 use evictd_batch_objects::Difference;
 use hashbrown::HashMap;
 use std::cmp::Ordering;
@@ -144,7 +144,13 @@ impl<'s> Tiers<'s> {
         self.counts_part(job, part, Switch::SubJobPipelined, |part| {
             part.is_pipelined(&self.snapshot.tasks)
         })
-        .unwrap_or_else(|| self.is_pipelined(job))
+        .unwrap_or_else(|| self.is_pipelined(job) || self.has_unknown_places(job))
+    }
+
+    /// Whether tasks of a job were pipelined where allocate does not know of it. Its part counts them always.
+    pub(crate) fn has_unknown_places(self, job: JobId) -> bool {
+        let mut tasks = self.snapshot.jobs[job].tasks.iter();
+        tasks.any(|task| self.snapshot.tasks[*task].unknown_place != UnknownPlace::None)
     }
 
     /// Whether a part counts, if some plugin counts parts; `None` for a job without policies for parts.
@@ -477,20 +483,29 @@ impl<'s> Tiers<'s> {
 
     /// The amounts that other jobs of its queue would lose to a job. This may be more than in the end, because the answer
     /// of plugins depends on earlier evictions.
-    pub(crate) fn yields_to(self, job: JobId) -> Resource {
+    pub(crate) fn yields_to(self, job: JobId, kinds: &[EvictionKind]) -> Resource {
         let mut yields = Resource::default();
         let queue = self.snapshot.jobs[job].queue;
         for (other, held) in self.snapshot.live_jobs() {
             let goes = other != job
                 && held.queue == queue
                 && held.allocated_tasks() > 0
-                && self.might_yield(other, job)
-                && self.might_evict_whole(other, job);
+                && kinds.iter().any(|kind| self.might_lose(*kind, other, job));
             if goes {
                 yields.add(&held.allocated);
             }
         }
         yields
+    }
+
+    /// Whether an action that evicts pods of the same queue may take some of a job for another one.
+    pub(crate) fn might_lose(self, kind: EvictionKind, job: JobId, to: JobId) -> bool {
+        match kind {
+            EvictionKind::GangPreempt => {
+                self.snapshot.jobs[job].priority < self.snapshot.jobs[to].priority
+            }
+            _ => self.might_yield(job, to) && self.might_evict_whole(job, to),
+        }
     }
 
     /// Whether a job that cannot spare a pod could be evicted as a whole for another job: the other one has to come first

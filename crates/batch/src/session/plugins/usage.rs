@@ -300,6 +300,7 @@ impl Plugin for Usage {
                 "the {name} load of the node exceeds the upper limit."
             )],
             unresolvable: true,
+            ..Refusal::default()
         })
     }
 

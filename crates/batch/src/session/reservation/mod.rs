@@ -13,6 +13,7 @@ mod parts;
 use crate::conf::{Action, PluginName};
 use crate::session::Session;
 use crate::session::close;
+use crate::session::eviction_kind::EvictionKind;
 use crate::session::gang;
 use crate::session::gang::{Gang, need_of};
 use crate::session::plugins::Tiers;
@@ -338,22 +339,34 @@ pub(crate) fn objection(
 ) -> Option<(PluginName, String)> {
     let mut reserved = reserved_amounts(session, job);
     let objection = session.tx.tiers().objection(job, request, &reserved)?;
-    if !may_preempt(session, job) {
+    let kinds = preempting(session, job);
+    if kinds.is_empty() {
         return Some(objection);
     }
     // Whether the evictions really make room is checked by the placement on nodes.
-    reserved.returned = Some(session.tx.tiers().yields_to(job));
+    reserved.returned = Some(session.tx.tiers().yields_to(job, &kinds));
     session.tx.tiers().objection(job, request, &reserved)
 }
 
-/// Whether a job may be enqueued because others of its queue may go for it.
-fn may_preempt(session: &Session<'_>, job: JobId) -> bool {
+/// The actions by which others of its queue may be evicted for a job, so that it may be enqueued.
+fn preempting(session: &Session<'_>, job: JobId) -> Vec<EvictionKind> {
     let mut tasks = session.tx.snapshot.tasks_of(job, Status::Pending);
-    session.tx.compat.has(Difference::EnqueuePreemptors)
-        && session.conf.actions.contains(&Action::Preempt)
-        && session.checks_placement()
-        && session.tx.snapshot.evicts_by_task(job, session.tx.compat)
-        && !tasks.any(|task| session.tx.snapshot.tasks[task].never_preempts)
+    if !session.tx.compat.has(Difference::EnqueuePreemptors)
+        || !session.checks_placement()
+        || tasks.any(|task| session.tx.snapshot.tasks[task].never_preempts)
+    {
+        return Vec::new();
+    }
+    let actions = &session.conf.actions;
+    let by_task = session.tx.snapshot.evicts_by_task(job, session.tx.compat);
+    let kinds = [
+        (Action::Preempt, EvictionKind::Preempt, by_task),
+        (Action::GangPreempt, EvictionKind::GangPreempt, true),
+    ];
+    let kinds = kinds
+        .into_iter()
+        .filter(|(action, _, may)| *may && actions.contains(action));
+    kinds.map(|(_, kind, _)| kind).collect()
 }
 
 /// Whether a queue may use one task more beside the reservation.

@@ -1,5 +1,6 @@
 //! Why nodes refuse a task; each set of reasons is stored once (S6-140).
 
+use crate::conf::PluginName;
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
 use std::sync::Arc;
@@ -9,12 +10,17 @@ pub(crate) type ReasonId = u32;
 
 pub(crate) const NO_REASON: ReasonId = 0;
 
+/// The most reasons that a message names. Taints and labels may make one for each node.
+const MOST_REASONS: usize = 3;
+
 /// The reasons of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Refusal {
     pub(crate) texts: Vec<String>,
     /// Evictions cannot change it (S6-135).
     pub(crate) unresolvable: bool,
+    /// The plugin that refuses; none of the filters of kube-scheduler is one.
+    pub(crate) plugin: Option<PluginName>,
 }
 
 /// Every different refusal.
@@ -51,6 +57,29 @@ impl Reasons {
 
     pub(crate) fn is_unresolvable(&self, id: ReasonId) -> bool {
         self.of(id).unresolvable
+    }
+
+    /// The most frequent of these reasons, each with the number of nodes and the plugin.
+    pub(crate) fn most_frequent<'r>(&self, ids: impl Iterator<Item = &'r ReasonId>) -> String {
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for id in ids {
+            let refusal = self.of(*id);
+            let plugin = refusal.plugin.map(PluginName::as_str);
+            let plugin = plugin.map_or_else(String::new, |plugin| format!("plugin {plugin}: "));
+            for text in &refusal.texts {
+                *counts.entry(format!("{plugin}{text}")).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+        counts.sort_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
+        let others = counts.len().saturating_sub(MOST_REASONS);
+        let named = counts.iter().take(MOST_REASONS);
+        let named = named.map(|(text, count)| format!("{count} {text}"));
+        let mut named: Vec<String> = named.collect();
+        if others > 0 {
+            named.push(format!("and {others} further reasons"));
+        }
+        named.join(", ")
     }
 }
 
@@ -165,6 +194,7 @@ mod tests {
         let refusal = |texts: &[&str], unresolvable: bool| Refusal {
             texts: texts.iter().map(|text| (*text).to_owned()).collect(),
             unresolvable,
+            ..Refusal::default()
         };
         let cpu = reasons.intern(refusal(&["Insufficient cpu"], false));
         let two = reasons.intern(refusal(&["Insufficient cpu", "a port is taken"], false));

@@ -68,6 +68,12 @@ impl Node {
         self.pipelined.sub(request);
     }
 
+    /// The task waits elsewhere now, but its room stays promised.
+    pub(crate) fn keep_promise(&mut self, request: &Resource) {
+        self.pipelined.sub(request);
+        self.releasing.sub(request);
+    }
+
     /// A task here is evicted. It holds its room until it has ended.
     pub(crate) fn evict(&mut self, request: &Resource) {
         self.releasing.add(request);

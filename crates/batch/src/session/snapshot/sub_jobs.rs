@@ -1,7 +1,7 @@
 //! The parts of a job that are placed each for itself, and how near the pods of each have to be (S6-174 to S6-190).
 
 use super::hyper_nodes::{HyperNodeId, HyperNodes};
-use super::task::{Status, Task};
+use super::task::{Status, Task, UnknownPlace};
 use crate::session::snapshot::ids::TaskId;
 use crate::session::snapshot::resource::Resource;
 use evictd_batch_objects::NetworkTopology;
@@ -401,7 +401,11 @@ impl SubJob {
     }
 
     pub(crate) fn is_pipelined(&self, tasks: &[Task]) -> bool {
-        let counts = |task: &Task| task.is_there() || task.status == Status::Pipelined;
+        let counts = |task: &Task| {
+            task.is_there()
+                || task.status == Status::Pipelined
+                || task.unknown_place != UnknownPlace::None
+        };
         self.count(tasks, counts) >= self.min_available
     }
 

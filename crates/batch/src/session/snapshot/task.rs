@@ -134,6 +134,8 @@ pub(crate) struct Task {
     pub(crate) removed: Option<usize>,
     /// Whether pods are evicted for it.
     pub(crate) evicts: bool,
+    /// Whether its place is one that the next allocate does not know.
+    pub(crate) unknown_place: UnknownPlace,
     /// Where it stood in the last try that was given up.
     pub(crate) last: Option<Context>,
     pub(crate) pod_scheduled: PodScheduled,
@@ -142,6 +144,18 @@ pub(crate) struct Task {
     pub(crate) mistake: Option<Box<str>>,
     /// Present where a single plugin reads something of its pod.
     pub(crate) further: Option<Box<Further>>,
+}
+
+/// The actions for gangs of Volcano leave a copy of each task that they pipeline among the pending ones of its part (S6-201).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum UnknownPlace {
+    /// There is no copy.
+    #[default]
+    None,
+    /// Action allocate would place the copy.
+    Pending,
+    /// It has placed the copy, and the place holds room for nothing.
+    Tried,
 }
 
 /// The parts of a pod that single plugins read. Few pods have any.

@@ -89,6 +89,7 @@ impl NumaAware {
         let refused = |text: String, unresolvable: bool| Refusal {
             texts: vec![text],
             unresolvable,
+            ..Refusal::default()
         };
         let machine = self.nodes[at.node.index()].as_ref();
         let policy = policy_of(at.snapshot, at.task);
