@@ -1,7 +1,9 @@
 //! Validates a trace that was parsed.
 
+use super::objects::HARD;
 use super::wire::{Job, Nodes, Queue, Trace};
 use evictd_batch_admission::dns_subdomain;
+use evictd_hyper_nodes::{Order, Tree};
 use evictd_pod::wire::ResourceList;
 use hashbrown::HashSet;
 
@@ -28,6 +30,7 @@ impl Trace {
         for (index, node) in self.nodes.iter().enumerate() {
             of_nodes(&mut found, node, &format!("nodes[{index}]"), &mut names);
         }
+        self.of_hyper_nodes(&mut found);
         let mut queues = HashSet::new();
         for (index, queue) in self.queues.iter().enumerate() {
             of_queue(&mut found, queue, &format!("queues[{index}]"));
@@ -43,6 +46,7 @@ impl Trace {
         for (index, job) in self.jobs.iter().enumerate() {
             let place = format!("jobs[{index}]");
             of_job(&mut found, job, &place, &mut seen);
+            self.of_topology(&mut found, job, &place);
             if !queues.contains(job.queue_name()) {
                 let message = self.no_queue(job);
                 let field = if job.queue.is_some() { ".queue" } else { "" };
@@ -52,12 +56,84 @@ impl Trace {
         found
     }
 
+    fn of_hyper_nodes(&self, found: &mut Vec<Mistake>) {
+        let mut names = HashSet::new();
+        for (index, hyper_node) in self.hyper_nodes.iter().enumerate() {
+            let place = format!("hyperNodes[{index}]");
+            name(found, format!("{place}.name"), &hyper_node.name);
+            if !names.insert(hyper_node.name.as_str()) {
+                twice(found, &format!("{place}.name"), &hyper_node.name);
+            }
+            if hyper_node.tier < 0 {
+                found.push((format!("{place}.tier"), "must be 0 or more".to_owned()));
+            }
+            if hyper_node.nodes.is_empty() && hyper_node.hyper_nodes.is_empty() {
+                found.push((place.clone(), "it has no members".to_owned()));
+            }
+            for (at, node) in hyper_node.nodes.iter().enumerate() {
+                if self.nodes_of(node).is_empty() {
+                    let known = self.nodes.iter().map(|nodes| nodes.name.as_str());
+                    let message = unknown("node", node, known);
+                    found.push((format!("{place}.nodes[{at}]"), message));
+                }
+            }
+            for (at, other) in hyper_node.hyper_nodes.iter().enumerate() {
+                let mut all = self.hyper_nodes.iter().map(|known| known.name.as_str());
+                if !all.clone().any(|known| known == other) {
+                    let message = unknown("HyperNode", other, &mut all);
+                    found.push((format!("{place}.hyperNodes[{at}]"), message));
+                }
+            }
+        }
+        // The rest is about the whole, and needs one that is right by itself.
+        if found.is_empty() {
+            let objects = self.hyper_node_objects();
+            let objects: Vec<_> = objects.iter().collect();
+            let tree = Tree::build(&objects, &[], Order::ByName);
+            let mistakes = tree.mistakes().iter();
+            found.extend(mistakes.map(|mistake| ("hyperNodes".to_owned(), mistake.to_string())));
+        }
+    }
+
+    fn of_topology(&self, found: &mut Vec<Mistake>, job: &Job, place: &str) {
+        let Some(topology) = &job.network_topology else {
+            return;
+        };
+        let place = format!("{place}.networkTopology");
+        if !["", HARD, "soft"].contains(&topology.mode.as_str()) {
+            let message = format!("{} is not hard or soft", topology.mode);
+            found.push((format!("{place}.mode"), message));
+        }
+        let tier_name = &topology.highest_tier_name;
+        if topology.highest_tier_allowed.is_some() && !tier_name.is_empty() {
+            let message = "only one of highestTierAllowed and highestTierName is possible";
+            found.push((place.clone(), message.to_owned()));
+        }
+        let mut known = self
+            .hyper_nodes
+            .iter()
+            .map(|known| known.tier_name.as_str());
+        if !tier_name.is_empty() && !known.clone().any(|known| known == tier_name) {
+            let message = unknown("tier", tier_name, &mut known);
+            found.push((format!("{place}.highestTierName"), message));
+        }
+    }
+
     fn no_queue(&self, job: &Job) -> String {
         let name = job.queue_name();
         let known = self.queues.iter().map(|queue| queue.name.as_str());
-        let nearest = evictd_spelling::nearest(name, known);
-        let nearest = nearest.unwrap_or("default");
-        format!("there is no queue {name}; the nearest is {nearest}")
+        unknown(
+            "queue",
+            name,
+            known.chain(self.queues.is_empty().then_some("default")),
+        )
+    }
+}
+
+fn unknown<'k>(kind: &str, name: &str, known: impl Iterator<Item = &'k str>) -> String {
+    match evictd_spelling::nearest(name, known) {
+        Some(nearest) => format!("there is no {kind} {name}; the nearest is {nearest}"),
+        None => format!("there is no {kind} {name}"),
     }
 }
 

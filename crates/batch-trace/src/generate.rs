@@ -94,6 +94,7 @@ pub fn generate(recipe: &Recipe) -> Trace {
         }),
         termination_seconds: Seconds::from_millis(5000),
         nodes: nodes.into(),
+        hyper_nodes: Vec::new(),
         queues: queues.into(),
         jobs,
     }

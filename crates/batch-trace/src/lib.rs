@@ -54,4 +54,4 @@ mod world;
 pub use generate::{Recipe, generate};
 pub use report::{Fairness, QueueReport, Report, Spread, Timeline, Unfinished};
 pub use simulator::{Simulator, SimulatorOptions, play};
-pub use wire::{Job, Nodes, Queue, Seconds, Task, Trace};
+pub use wire::{HyperNode, Job, Nodes, Queue, Seconds, Task, Trace};

@@ -4,6 +4,7 @@ use super::wire::{Job, Nodes, Queue, Task, Trace};
 use evictd_batch_objects::{
     self, GROUP_NAME, PodGroup, PodGroupSpec, QueueState, TASK_SPEC, times,
 };
+use evictd_hyper_nodes::{ExactMatch, HyperNode, Member, MemberKind, MemberSelector};
 use evictd_pod::resources::PODS;
 use evictd_pod::wire::{
     Container, Metadata, Pod, PodPhase, PriorityClass, ResourceList, TextMap, Time,
@@ -16,6 +17,9 @@ use std::collections::BTreeMap;
 const BEGINNING: i64 = 1_767_225_600_000;
 /// Room for pods on a node that does not say, as with the kubelet.
 const PODS_OF_NODE: i64 = 110;
+
+/// The default mode of a network topology.
+pub(super) const HARD: &str = "hard";
 
 /// A point in time of a trace.
 pub(super) fn timestamp(millis: u64) -> Option<Timestamp> {
@@ -59,6 +63,33 @@ impl Trace {
         })
     }
 
+    /// Its HyperNodes.
+    pub(super) fn hyper_node_objects(&self) -> Vec<HyperNode> {
+        let hyper_nodes = self.hyper_nodes.iter().map(|traced| {
+            let nodes = traced.nodes.iter().flat_map(|name| self.nodes_of(name));
+            let nodes = nodes.map(|name| member(MemberKind::Node, name));
+            let groups = traced.hyper_nodes.iter();
+            let groups = groups.map(|name| member(MemberKind::HyperNode, name.clone()));
+            let mut object = HyperNode::default();
+            object.metadata.name.clone_from(&traced.name);
+            object.spec.tier = traced.tier;
+            object.spec.tier_name.clone_from(&traced.tier_name);
+            object.spec.members = nodes.chain(groups).collect();
+            object
+        });
+        hyper_nodes.collect()
+    }
+
+    /// The nodes of this name, which one node or several that are alike have.
+    pub(super) fn nodes_of(&self, name: &str) -> Vec<String> {
+        let alike = self.nodes.iter().find(|nodes| nodes.name == name);
+        if let Some(nodes) = alike {
+            return nodes.names().collect();
+        }
+        let mut all = self.nodes.iter().flat_map(Nodes::names);
+        all.find(|node| node == name).into_iter().collect()
+    }
+
     /// Its queues; without any a single one.
     pub(super) fn queue_list(&self) -> Vec<Queue> {
         if self.queues.is_empty() {
@@ -82,6 +113,14 @@ impl Trace {
             class
         })
     }
+}
+
+fn member(kind: MemberKind, name: String) -> Member {
+    let selector = MemberSelector {
+        exact_match: Some(ExactMatch { name }),
+        ..MemberSelector::default()
+    };
+    Member { selector, kind }
 }
 
 fn class_name(priority: i32) -> String {
@@ -125,6 +164,13 @@ impl Job {
                 queue: self.queue_name().to_owned(),
                 priority_class_name: class_name(self.priority),
                 min_resources: Some(self.least_resources()),
+                network_topology: self.network_topology.clone().map(|mut topology| {
+                    // As the definition of pod groups has it.
+                    if topology.mode.is_empty() {
+                        HARD.clone_into(&mut topology.mode);
+                    }
+                    topology
+                }),
                 ..PodGroupSpec::default()
             },
             ..PodGroup::default()

@@ -1,5 +1,6 @@
 //! A trace as it is written: nodes, queues, and jobs that come over time.
 
+use evictd_batch_objects::NetworkTopology;
 use evictd_pod::wire::{ResourceList, full_name};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -77,6 +78,9 @@ pub struct Trace {
     pub termination_seconds: Seconds,
     /// At least one.
     pub nodes: Vec<Nodes>,
+    /// Groups of near nodes. Plugin network-topology-aware reads them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hyper_nodes: Vec<HyperNode>,
     /// Absent or empty means a single one, `default`.
     #[serde(default)]
     pub queues: Vec<Queue>,
@@ -105,6 +109,25 @@ pub struct Nodes {
 
 const fn one() -> u32 {
     1
+}
+
+/// A HyperNode, without the selectors of Volcano's.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HyperNode {
+    /// Its name.
+    pub name: String,
+    /// How far apart its nodes are, 0 or more.
+    pub tier: i32,
+    /// The name of the tier.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tier_name: String,
+    /// Names of nodes; the name of several that are alike stands for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Names of HyperNodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hyper_nodes: Vec<String>,
 }
 
 /// A queue.
@@ -156,6 +179,9 @@ pub struct Job {
     /// The higher comes first.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
+    /// How near to each other its pods have to be. Without a mode it is hard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_topology: Option<NetworkTopology>,
     /// When it comes, in seconds since the beginning.
     #[serde(default)]
     pub arrival: Seconds,

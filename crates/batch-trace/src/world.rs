@@ -25,6 +25,9 @@ impl World {
         for node in trace.node_objects() {
             cluster.add_node(&node);
         }
+        for hyper_node in trace.hyper_node_objects() {
+            cache.hyper_node(&hyper_node);
+        }
         let has_root = queues.iter().any(|queue| queue.name == ROOT);
         if !has_root && queues.iter().any(|queue| !queue.parent.is_empty()) {
             // Volcano's scheduler makes it when it starts.

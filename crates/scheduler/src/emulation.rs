@@ -19,6 +19,12 @@ pub(crate) struct Emulation {
     feature_gates: Vec<(String, bool)>,
 }
 
+/// Gates of Volcano that stay out, each with the reason and the way to do without (S6-249).
+const REFUSED: [(&str, &str); 1] = [(
+    "SchedulingGatesQueueAdmission",
+    "gates of pods are removed by those who set them, and never by a session; pods without the annotation scheduling.volcano.sh/queue-allocation-gate wait for their queue as well",
+)];
+
 /// The oldest release that kube-scheduler 1.36 can emulate. Before 1.36, behaviour is that of 1.36.
 const OLDEST: (u32, u32) = (1, 33);
 
@@ -60,6 +66,13 @@ fn gate(text: &str) -> Result<(String, bool), String> {
     let value = boolean(value.trim())?;
     if Compatibility::known_gates().any(|known| known == name) {
         return Ok((name.to_owned(), value));
+    }
+    if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+        return Err(if value {
+            format!("{name} is not supported: {reason}")
+        } else {
+            "it is a gate of Volcano, where it is off: leave it out".to_owned()
+        });
     }
     let nearest = evictd_spelling::nearest(name, Compatibility::known_gates());
     Err(format!(

@@ -17,6 +17,7 @@ pub(super) fn check_own(spec: &QueueSpec, mistakes: &mut Mistakes) {
             check_quantity(name, *amount, &format!("{path}.{field}.{name}"), mistakes);
         }
     }
+    check_device_classes(spec, mistakes);
     for (name, guaranteed) in spec.guarantee.resource.iter() {
         let of_guarantee = format!("{path}.guarantee.resource.{name}");
         check_quantity(name, *guaranteed, &of_guarantee, mistakes);
@@ -46,6 +47,27 @@ pub(super) fn check_own(spec: &QueueSpec, mistakes: &mut Mistakes) {
         }
     }
 }
+
+/// Volcano's quotas of device classes (S6-170) are refused, because sessions would not keep them.
+fn check_device_classes(spec: &QueueSpec, mistakes: &mut Mistakes) {
+    let lists = [
+        ("capability", &spec.capability),
+        ("deserved", &spec.deserved),
+        ("guarantee.resource", &spec.guarantee.resource),
+    ];
+    for (field, list) in lists {
+        for (name, amount) in list.iter() {
+            if name.starts_with(DEVICE_CLASS) || name.contains(".deviceclass/") {
+                let why = "quotas of device classes are not supported: limit the claims of the queue's namespaces by a ResourceQuota (CLASS.deviceclass.resource.k8s.io/devices)";
+                let path = format!("requestBody.spec.{field}.{name}");
+                mistakes.invalid(&path, &amount.to_string(), why);
+            }
+        }
+    }
+}
+
+/// How the names of such quotas begin; the name of a dimension and a dot may come before.
+const DEVICE_CLASS: &str = "deviceclass/";
 
 /// Checks the capability against the ancestors, and the descendants against it.
 pub(super) fn check_around(queue: &Queue, known: &Known) -> Result<(), String> {

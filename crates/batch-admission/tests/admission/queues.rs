@@ -376,3 +376,21 @@ fn s6_084_queues_that_cannot_be_deleted() {
     );
     assert_eq!(of_deletion("kid", check), "");
 }
+
+#[test]
+fn s6_170_quotas_of_device_classes_are_refused_with_the_way() {
+    for (name, is_refused) in [
+        ("deviceclass/gpu.example.com", true),
+        ("memory.deviceclass/gpu.example.com", true),
+        ("example.com/gpu", false),
+    ] {
+        let spec = json!({"capability": {"cpu": "4", name: "2"}});
+        let found = of_new(queue("q", spec));
+        let words = format!(
+            "requestBody.spec.capability.{name}: Invalid value: \"2\": quotas of device classes are not supported: "
+        );
+        let told = found.contains(&words) && found.contains("deviceclass.resource.k8s.io/devices");
+        assert_eq!(told, is_refused, "{found}");
+        assert_eq!(found.is_empty(), !is_refused, "{found}");
+    }
+}

@@ -2,9 +2,11 @@
 
 use crate::run::BatchSettings;
 use crate::values::duration;
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use evictd_batch::session::Setting;
 use evictd_batch_objects::{Compat, Difference};
+use evictd_command::Failure;
 use jiff::SignedDuration;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,9 +52,28 @@ pub(super) struct BatchFlags {
     /// The pause between two batch sessions.
     #[arg(long, value_name = "DURATION", default_value = "1s", requires = "batch_conf", value_parser = duration)]
     schedule_period: SignedDuration,
+    /// Volcano's shards of nodes, which are refused.
+    #[arg(long, value_name = "MODE", hide = true, default_value = "none")]
+    scheduler_sharding_mode: String,
+    /// The shard of this scheduler, which means nothing without a mode.
+    #[arg(long, value_name = "NAME", hide = true, default_value = "")]
+    scheduler_sharding_name: String,
 }
 
 impl BatchFlags {
+    /// Refuses flags of Volcano that would be violated (S6-250).
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let (mode, name) = (&self.scheduler_sharding_mode, &self.scheduler_sharding_name);
+        let (flag, value) = match mode.as_str() {
+            "" | "none" if name.is_empty() => return Ok(()),
+            "" | "none" => ("--scheduler-sharding-name", name),
+            _ => ("--scheduler-sharding-mode", mode),
+        };
+        Err(Failure::Input(anyhow!(
+            "{flag} {value} is not supported: sessions use all nodes, and a NodeShard is not read; give queues their nodes with plugin nodegroup, or taint the nodes of other schedulers"
+        )))
+    }
+
     /// `None` without `--batch-conf`.
     pub(super) fn settings(&self) -> Option<BatchSettings> {
         let period = Duration::try_from(self.schedule_period).unwrap_or_default();

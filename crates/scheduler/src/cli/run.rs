@@ -29,6 +29,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self, plugins: &[CustomPlugin]) -> Result<(), Failure> {
+        self.batch.check()?;
         let config = self.flags.effective(plugins)?;
         // As kube-scheduler: with this flag nothing else is done.
         if let Some(path) = &self.flags.write_config_to {

@@ -569,3 +569,28 @@ fn it_does_not_start_while_volcanos_scheduler_runs() {
     let mut live = Live::with(api, &[("one", "2")], &["--batch-conf", path]);
     assert_eq!(live.ended().code(), Some(1));
 }
+
+#[test]
+fn s6_250_shards_of_nodes_are_refused_at_the_start() {
+    let run = |flags: &[&str]| {
+        let mut command = crate::scheduler();
+        command
+            .args(["run", "--kubeconfig", "/nowhere"])
+            .args(flags);
+        let output = evictd_testkit::program::run(&mut command, "");
+        assert_eq!(output.status.code(), Some(2));
+        evictd_testkit::program::stderr(&output)
+    };
+    for flag in [
+        "--scheduler-sharding-mode=hard",
+        "--scheduler-sharding-name=a",
+    ] {
+        let message = run(&[flag]);
+        let words = format!(
+            "{} is not supported: sessions use all nodes",
+            flag.replace('=', " ")
+        );
+        assert!(message.contains(&words), "{message}");
+    }
+    assert!(!run(&["--scheduler-sharding-mode=none"]).contains("sharding"));
+}

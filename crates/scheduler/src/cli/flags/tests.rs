@@ -457,3 +457,12 @@ fn a_configuration_may_name_a_plugin_of_ones_own() {
     let config = flags.effective(&[plugin]).unwrap();
     assert_eq!(config.profiles[0].points.at(Point::Permit), ["Mine"]);
 }
+
+#[test]
+fn s6_249_a_gate_of_volcano_is_refused_with_reason_and_way() {
+    let error = parse(&["--feature-gates=SchedulingGatesQueueAdmission=true"]).unwrap_err();
+    let words = "SchedulingGatesQueueAdmission is not supported: gates of pods are removed by those who set them";
+    assert!(error.contains(words), "{error}");
+    let error = parse(&["--feature-gates=SchedulingGatesQueueAdmission=false"]).unwrap_err();
+    assert!(error.contains("leave it out"), "{error}");
+}
