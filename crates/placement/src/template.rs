@@ -55,6 +55,8 @@ pub struct Template {
     pub images: Box<[Symbol]>,
     /// The number of containers, with init containers.
     pub containers: i64,
+    /// The number of image volumes.
+    pub image_volumes: i64,
     /// Host ports.
     pub ports: Box<[HostPort]>,
     /// Volumes that limit where the pod fits.
@@ -367,6 +369,7 @@ impl Template {
             .owner_references
             .iter()
             .find(|owner| owner.controller);
+        let image_volumes = spec.volumes.iter().filter(|volume| volume.image.is_some());
         let ports = predicates::host_ports(spec, |text| symbols.intern(text)).collect();
         Ok(Self {
             namespace,
@@ -418,6 +421,7 @@ impl Template {
             // The number of a pod's containers fits into `i64`.
             containers: i64::try_from(spec.containers.len() + spec.init_containers.len())
                 .unwrap_or(i64::MAX),
+            image_volumes: i64::try_from(image_volumes.count()).unwrap_or(i64::MAX),
             ports,
             device_claims: if placed {
                 Box::default()

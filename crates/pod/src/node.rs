@@ -33,6 +33,18 @@ pub struct NodeSpec {
     /// Whether the node is cordoned: no new pod is placed on it.
     #[serde(deserialize_with = "null_is_default")]
     pub unschedulable: bool,
+    /// Which pods may be preempted for others on it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub pod_preemption_policy: PodPreemptionPolicy,
+}
+
+/// `spec.podPreemptionPolicy` of a node, since Kubernetes 1.37.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodPreemptionPolicy {
+    /// The components that forbid preemption for deferred resizes (S7-241).
+    #[serde(deserialize_with = "null_is_default")]
+    pub disable_resize_preemption: Vec<String>,
 }
 
 /// `status` of a node.

@@ -54,6 +54,7 @@ mod pre_bind;
 mod queue;
 mod recorder;
 mod replicas;
+pub mod resizes;
 mod scheduler;
 mod scheduling_algorithm;
 mod scheduling_queue;

@@ -10,6 +10,7 @@ mod extender_calls;
 mod gang_binding;
 mod gang_cycle;
 mod permit;
+mod resize_cycle;
 mod results;
 mod scheduling_cycle;
 mod stuck_victims;
@@ -18,22 +19,24 @@ use crate::change::{Change, Delta, is_assigned};
 use crate::config;
 use crate::events::{self, ClusterEvent};
 use crate::framework::Framework;
-use crate::gang::GroupResult;
-use crate::pod_lifecycle::Binding;
+use crate::gang::{GroupOutcome, GroupResult};
+use crate::pod_lifecycle::{Binding, added_label};
 use crate::pre_bind::PreBindPlan;
 use crate::queue::{Pool, Settings};
 use crate::recorder::{Recorder, SharedRecorder};
+use crate::resizes::{DeferredResize, DeferredResizes};
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use crate::scheduling_queue::SchedulingQueue;
 use binding_cycle::BindingCycle;
 use cluster_state::ClusterState;
 use cost::CostMeter;
 use evictd_placement::{Cluster, NodeId, Pod};
-use evictd_pod::compatibility::Compatibility;
+use evictd_pod::compatibility::{Compatibility, Gate, Release};
 use evictd_pod::wire;
 use evictd_preemption::{Budget, Options};
 use extender_calls::ExtenderCalls;
 use jiff::{SignedDuration, Timestamp};
+use resize_cycle::{DISABLED, ResizeResult, try_resize};
 use std::sync::Arc;
 use stuck_victims::StuckVictims;
 
@@ -53,7 +56,7 @@ pub enum Event {
 
 impl Event {
     /// The names of its events in metrics, as `NodeAdd`. Empty if plugins cannot register for it.
-    pub fn labels(&self) -> Vec<&'static str> {
+    pub fn labels(&self, release: Release) -> Vec<&'static str> {
         let Self::Change(change) = self else {
             return Vec::new();
         };
@@ -63,7 +66,7 @@ impl Event {
             match (is_assigned(old), is_assigned(new)) {
                 (false, true) => return vec!["AssignedPodAdd"],
                 (true, false) => return vec!["AssignedPodDelete"],
-                (false, false) if old.is_none() => return vec!["UnschedulablePodAdd"],
+                (false, false) if old.is_none() => return vec![added_label(release)],
                 (false, false) if new.is_none() => return vec!["UnschedulablePodDelete"],
                 _ => {}
             }
@@ -91,6 +94,9 @@ pub struct Scheduler {
     binding: BindingCycle,
     extenders: ExtenderCalls,
     stuck_victims: StuckVictims,
+    resizes: DeferredResizes,
+    /// After this time a parked resize is tried again.
+    longest_wait: SignedDuration,
     options: Options,
     cost: CostMeter,
     /// The last pod that fits on no node. Until it is released its texts keep their symbols, so the next equal pod is
@@ -128,6 +134,8 @@ impl Scheduler {
             binding: BindingCycle::new(profiles),
             extenders: ExtenderCalls::default(),
             stuck_victims: StuckVictims::default(),
+            resizes: DeferredResizes::default(),
+            longest_wait: settings.max_unschedulable,
             options: Options::default(),
             cost: CostMeter::default(),
             last_rejected: None,
@@ -142,6 +150,7 @@ impl Scheduler {
     /// Changes the release of Kubernetes, before the first event.
     pub fn set_compatibility(&mut self, compatibility: Compatibility) {
         self.state.cluster_mut().set_compatibility(compatibility);
+        self.state.queue.set_release(compatibility.release());
     }
 
     /// Measures the queueing hints. The frameworks have recorders of their own.
@@ -157,6 +166,11 @@ impl Scheduler {
 
     /// Applies a watch event.
     pub fn on(&mut self, now: Timestamp, event: &Event) {
+        if let Event::Change(change) = event {
+            let binding = &self.binding;
+            let is_responsible = |pod: &wire::Pod| binding.profile_of(pod).is_some();
+            self.resizes.on(now, change, is_responsible);
+        }
         match event {
             Event::Change(change @ Change::Pod(pods)) => self.on_pod(now, change, pods),
             Event::Change(change) => self.state.apply(now, change),
@@ -195,6 +209,7 @@ impl Scheduler {
     pub fn flush_unschedulable(&mut self, now: Timestamp) {
         let moved = self.state.queue.flush_unschedulable(now);
         self.state.count(moved);
+        self.resizes.flush(now, self.longest_wait);
     }
 
     /// Withdraws the nominations to nodes with stuck victims, so that their pods look for another node; to be called every
@@ -209,6 +224,56 @@ impl Scheduler {
     /// Tries these pods again at once, because a background action for them failed (S5-034).
     pub fn activate<'k>(&mut self, now: Timestamp, keys: impl IntoIterator<Item = &'k str>) {
         self.state.activate(now, keys);
+    }
+}
+
+/// Deferred in-place resizes.
+impl Scheduler {
+    /// Tries the next deferred resize; `None` if there is none. Its outcome is [`Outcome::Unschedulable`] with what the resize
+    /// waits for. With a preemption it names the node, which must not be nominated. Without the gate
+    /// `InPlacePodVerticalScalingSchedulerPreemption` there never is an attempt.
+    pub fn attempt_resize(&mut self, now: Timestamp) -> Option<Attempt> {
+        if !self.preempts_for_resizes() {
+            return None;
+        }
+        let (key, pod) = self.resizes.next()?;
+        let (tried, _) = self.interruptible(true, |scheduler| scheduler.try_resize(&key, &pod));
+        for group in &tried.groups {
+            if let Some(group) = self.state.queue.group(group) {
+                let outcome = GroupOutcome::Preempted { for_group: false };
+                let results = &mut self.binding.results;
+                results.push_group(Arc::clone(group), outcome);
+            }
+        }
+        let number = self.resizes.park(now, &key, &tried.rejected.message);
+        Some(Attempt {
+            key,
+            pod,
+            number,
+            outcome: Outcome::Unschedulable(tried.rejected),
+        })
+    }
+
+    /// The deferred resizes; empty without the gate.
+    pub fn deferred_resizes(&self) -> impl Iterator<Item = &DeferredResize> {
+        let is_on = self.preempts_for_resizes();
+        self.resizes.iter().filter(move |_| is_on)
+    }
+
+    fn preempts_for_resizes(&self) -> bool {
+        let gate = Gate::InPlacePodVerticalScalingSchedulerPreemption;
+        self.state.cluster().compatibility().is_on(gate)
+    }
+
+    fn try_resize(&self, key: &str, pod: &wire::Pod) -> ResizeResult {
+        let Some(profile) = self.binding.profile_of(pod) else {
+            return ResizeResult::default();
+        };
+        if self.resizes.is_disabled(&pod.spec.node_name) {
+            return ResizeResult::waits(DISABLED);
+        }
+        let framework = &self.binding.profiles[profile];
+        try_resize(&self.state, framework, self.options, (key, pod))
     }
 }
 

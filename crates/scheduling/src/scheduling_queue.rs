@@ -13,6 +13,7 @@ use crate::plugins::PluginSet;
 use crate::pod_lifecycle::{Command, Event as PodEvent, Phase, PodLifecycles};
 use crate::queue::{Event, Moved, Pool, Popped, QueueError, QueuedPod, Scope, Settings};
 use crate::recorder::SharedRecorder;
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -77,6 +78,11 @@ impl SchedulingQueue {
     /// Measures the queueing hints.
     pub(crate) fn set_recorder(&mut self, recorder: SharedRecorder) {
         self.hints.recorder = recorder;
+    }
+
+    /// Behaves as this release from now on.
+    pub(crate) const fn set_release(&mut self, release: Release) {
+        self.lifecycles.set_release(release);
     }
 
     /// The pods of these schedulers do not wait for their claims, because their profiles do not enable `DynamicResources`.

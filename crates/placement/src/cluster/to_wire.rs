@@ -61,6 +61,7 @@ impl node::Node {
             spec: NodeSpec {
                 taints: taints.collect(),
                 unschedulable: node.unschedulable,
+                ..NodeSpec::default()
             },
             status: NodeStatus {
                 allocatable: common.into_iter().chain(scalars).collect(),

@@ -5,6 +5,7 @@ use crate::filter::Here;
 use crate::plugin::{MAX_SCORE, Score};
 use crate::pod::Pod;
 use crate::symbol::Symbol;
+use evictd_pod::compatibility::Release;
 
 const MIB: i64 = 1024 * 1024;
 /// Images of a smaller total size score 0.
@@ -20,6 +21,9 @@ struct ImageLocality {
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
     let template = cluster.template(pod);
+    // Before 1.37 an image volume raised the sum, but not the most that counts (S7-224).
+    let counts_volumes = cluster.compatibility().is_at_least(Release::V1_37);
+    let volumes = template.image_volumes * i64::from(counts_volumes);
     let nodes = cluster.nodes().len();
     let images = template.images.iter().filter_map(|name| {
         let image = cluster.images().get(*name)?;
@@ -35,7 +39,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
     });
     Box::new(ImageLocality {
         images: images.collect(),
-        most: MOST.saturating_mul(template.containers),
+        most: MOST.saturating_mul(template.containers.saturating_add(volumes)),
     })
 }
 

@@ -134,7 +134,7 @@ gates! {
     GenericWorkload: alpha(), beta(false), Always(true);
     InPlacePodLevelResourcesVerticalScaling: beta(true), beta(true), Always(true);
     InPlacePodVerticalScaling: locked(), locked(), Always(true);
-    InPlacePodVerticalScalingSchedulerPreemption: None, alpha(), Always(false);
+    InPlacePodVerticalScalingSchedulerPreemption: None, alpha(), Settable;
     InterPodAffinityHostnameFastPath: None, alpha(), Always(false);
     MatchLabelKeysInPodAffinity: locked(), locked(), Always(true);
     MatchLabelKeysInPodTopologySpread: beta(true), beta(true), Always(true);

@@ -49,6 +49,8 @@ struct Pending {
     time: Option<Timestamp>,
     count: usize,
     pods: Vec<PendingPod>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    resizes: Vec<PendingResize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<Suggestions>,
 }
@@ -76,6 +78,16 @@ struct PendingPod {
     wakes: Vec<String>,
     message: String,
     nominated: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PendingResize {
+    pod: String,
+    node: String,
+    since: Timestamp,
+    attempts: u32,
+    message: String,
 }
 
 impl Arguments {
@@ -143,6 +155,9 @@ fn full_name(text: &str) -> Result<String, String> {
 /// The page of one pod.
 fn one(pod: &str, pending: &Pending, view: View) -> String {
     let Some(pod) = pending.pods.first() else {
+        if !pending.resizes.is_empty() {
+            return resizes(pending, view);
+        }
         let why =
             "it has a node, was deleted, or no profile of this scheduler has its schedulerName.";
         return view.sentence(&format!("{pod} is not pending here: {why}"));
@@ -170,6 +185,41 @@ fn one(pod: &str, pending: &Pending, view: View) -> String {
 }
 
 fn page(pending: &Pending, view: View) -> String {
+    let pods = pods(pending, view);
+    if pending.resizes.is_empty() {
+        return pods;
+    }
+    format!("{pods}\n\n{}", resizes(pending, view))
+}
+
+/// The in-place resizes that wait for room on the nodes of their pods.
+fn resizes(pending: &Pending, view: View) -> String {
+    let rows = pending.resizes.iter().map(|resize| {
+        vec![
+            resize.pod.clone(),
+            resize.node.clone(),
+            waited(pending, resize.since),
+            resize.attempts.to_string(),
+            resize.message.clone(),
+        ]
+    });
+    let columns = [
+        Column::name("RESIZE OF", 5),
+        Column::name("NODE", 4),
+        Column::figure("SINCE", 3),
+        Column::figure("ATTEMPTS", 2),
+        Column::sentence("WAITS FOR", 1),
+    ];
+    Table::new(columns, rows).shown(view)
+}
+
+/// Seconds since a moment, as `12s`.
+fn waited(pending: &Pending, since: Timestamp) -> String {
+    let now = pending.time.unwrap_or(Timestamp::UNIX_EPOCH);
+    format!("{}s", now.duration_since(since).as_secs().max(0))
+}
+
+fn pods(pending: &Pending, view: View) -> String {
     if pending.count == 0 {
         return view.paint(Colour::Good, "No pod is pending.");
     }
@@ -182,9 +232,7 @@ fn page(pending: &Pending, view: View) -> String {
 }
 
 fn table(pending: &Pending, view: View) -> String {
-    let now = pending.time.unwrap_or(Timestamp::UNIX_EPOCH);
     let rows = pending.pods.iter().map(|pod| {
-        let seconds = now.duration_since(pod.since).as_secs().max(0);
         let message = match &pod.nominated {
             Some(node) => format!("{node} is being freed for it. {}", pod.message),
             None => pod.message.clone(),
@@ -192,7 +240,7 @@ fn table(pending: &Pending, view: View) -> String {
         vec![
             pod.pod.clone(),
             pod.pool.clone(),
-            format!("{seconds}s"),
+            waited(pending, pod.since),
             pod.attempts.to_string(),
             pod.plugins.join(", "),
             message,

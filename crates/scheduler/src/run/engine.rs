@@ -262,7 +262,8 @@ impl Engine {
         let began = Instant::now();
         self.scheduler.on(self.monotonic.now(), &event);
         let took = began.elapsed().as_secs_f64();
-        for label in event.labels() {
+        let release = self.scheduler.cluster().compatibility().release();
+        for label in event.labels(release) {
             self.metrics.event_handling_duration.observe([label], took);
         }
         if self.is_leader() {
@@ -285,6 +286,7 @@ impl Engine {
         if self.listed < self.kinds || !self.is_leader() {
             return false;
         }
+        self.try_resizes();
         let mut cost = 0_u64;
         for count in 0..ATTEMPTS {
             let busy = self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full();

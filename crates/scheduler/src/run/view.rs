@@ -2,7 +2,7 @@
 
 use evictd_pod::wire;
 use evictd_scheduling::{
-    DecidingScore, PluginName, PluginSet, Pool, RejectedNodes, SchedulingQueue, waking_events,
+    DecidingScore, PluginName, PluginSet, Pool, RejectedNodes, Scheduler, waking_events,
 };
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -62,6 +62,9 @@ pub(crate) struct Pending {
     /// How many there are, listed or not.
     pub(crate) count: usize,
     pub(crate) pods: Vec<PendingPod>,
+    /// In-place resizes that their nodes have deferred. Their pods run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) resizes: Vec<PendingResize>,
     /// For a request about one pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<Suggestions>,
@@ -85,6 +88,20 @@ pub(crate) struct PendingPod {
     pub(crate) message: String,
     /// The node that is being freed for it.
     pub(crate) nominated: Option<String>,
+}
+
+/// A deferred in-place resize.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PendingResize {
+    /// `namespace/name`.
+    pub(crate) pod: String,
+    pub(crate) node: String,
+    /// Counted from its last attempt.
+    pub(crate) since: Timestamp,
+    pub(crate) attempts: u32,
+    /// What it waits for.
+    pub(crate) message: String,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -172,19 +189,34 @@ pub(super) struct Times {
     pub(super) monotonic: Timestamp,
 }
 
+impl Times {
+    /// A time of the queue by the wall clock, because readers compare it with theirs.
+    fn wall(self, since: Timestamp) -> Timestamp {
+        let waited = self.monotonic.duration_since(since);
+        self.now.checked_sub(waited).unwrap_or(since)
+    }
+}
+
+/// Whether a pod is the one of this namespace and name, if only one is wanted.
+fn is_wanted(metadata: &wire::Metadata, pod: Option<&(String, String)>) -> bool {
+    pod.is_none_or(|(namespace, name)| {
+        metadata.namespace_or_default() == namespace && metadata.name == *name
+    })
+}
+
 impl Pending {
-    /// The pods of a queue, or only the pod of this namespace and name.
-    pub(super) fn of(
-        queue: &SchedulingQueue,
-        times: Times,
-        pod: Option<&(String, String)>,
-    ) -> Self {
-        let Times { now, monotonic } = times;
-        // Readers compare the time with theirs, so that it must be of the wall clock.
-        let wall = |since: Timestamp| {
-            let waited = monotonic.duration_since(since);
-            now.checked_sub(waited).unwrap_or(since)
-        };
+    /// The waiting pods and resizes of a scheduler, or only the pod of this namespace and name.
+    pub(super) fn of(scheduler: &Scheduler, times: Times, pod: Option<&(String, String)>) -> Self {
+        let queue = scheduler.queue();
+        let resizes = scheduler.deferred_resizes();
+        let resizes = resizes.filter(|resize| is_wanted(&resize.pod.metadata, pod));
+        let resizes = resizes.map(|resize| PendingResize {
+            pod: name(&resize.pod),
+            node: resize.pod.spec.node_name.clone(),
+            since: times.wall(resize.since),
+            attempts: resize.attempts,
+            message: resize.message.clone(),
+        });
         let pools = [
             (Pool::Active, "active"),
             (Pool::Backoff, "backoff"),
@@ -196,18 +228,14 @@ impl Pending {
             let keys = queue.pods_in(pool).into_iter();
             keys.map(move |key| (key, name))
         });
-        let wanted = |metadata: &wire::Metadata| {
-            pod.is_none_or(|(namespace, name)| {
-                metadata.namespace_or_default() == namespace && metadata.name == *name
-            })
-        };
+        let wanted = |metadata: &wire::Metadata| is_wanted(metadata, pod);
         let pods = all.filter_map(|(key, pool)| {
             let pod = queue.pod(&key).filter(|pod| wanted(&pod.metadata))?;
             let waits = queue.queued_pod(&key)?;
             Some(PendingPod {
                 pod: name(pod),
                 pool,
-                since: wall(waits.since),
+                since: times.wall(waits.since),
                 attempts: waits.attempts,
                 plugins: waits.rejectors.iter().map(PluginName::as_str).collect(),
                 wakes: wakes(waits.rejectors),
@@ -216,9 +244,10 @@ impl Pending {
             })
         });
         Self {
-            time: Some(now),
+            time: Some(times.now),
             count: queue.len(),
             pods: pods.take(LISTED).collect(),
+            resizes: resizes.take(LISTED).collect(),
             help: None,
         }
     }

@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::NamedTempFile;
@@ -83,6 +84,11 @@ impl Live {
     /// One more scheduler of this cluster.
     pub(crate) fn another(&self, arguments: &[&str]) -> Child {
         start(&self.kubeconfig, arguments)
+    }
+
+    /// The kubeconfig of the scheduler.
+    pub(crate) fn kubeconfig_path(&self) -> &Path {
+        self.kubeconfig.path()
     }
 
     /// Sends SIGTERM.

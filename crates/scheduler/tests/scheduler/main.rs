@@ -22,6 +22,7 @@ mod live_gangs;
 mod live_groups;
 mod live_large;
 mod live_rate;
+mod live_resizes;
 mod live_rights;
 mod live_scheduling;
 mod live_static_pod;

@@ -41,6 +41,7 @@ pub use preemptions::Preemption;
 
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{Entry, Moved, Pool, Queue, QueueError, QueueingHints, Settings, Updated};
+use evictd_pod::compatibility::Release;
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use nominations::Nominations;
@@ -100,6 +101,15 @@ pub(crate) struct PodLifecycles<E> {
     preemptions: Preemptions,
     /// The pods that batch sessions evict and no watch shows as terminating, with the time of the decision.
     evictions: HashMap<Arc<str>, Timestamp>,
+    release: Release,
+}
+
+/// The label of a new pod without a node in metrics (S7-250).
+pub(crate) const fn added_label(release: Release) -> &'static str {
+    match release {
+        Release::V1_36 => "UnschedulablePodAdd",
+        Release::V1_37 => "UnscheduledPodAdd",
+    }
 }
 
 impl<E> PodLifecycles<E> {
@@ -111,6 +121,7 @@ impl<E> PodLifecycles<E> {
             nominations: Nominations::default(),
             preemptions: Preemptions::default(),
             evictions: HashMap::new(),
+            release: Release::default(),
         }
     }
 
@@ -131,7 +142,7 @@ impl<E> PodLifecycles<E> {
                 priority,
                 nominated,
             } if !self.is_assumed(pod) => {
-                let label = "UnschedulablePodAdd";
+                let label = added_label(self.release);
                 let moved = self
                     .queue
                     .add(Arc::clone(pod), priority, label, now, &gates);
@@ -268,9 +279,17 @@ impl<E> PodLifecycles<E> {
         }
     }
 
-    /// A pod that becomes active is nominated as its status says; a gated one is not (S5-109).
+    /// Behaves as this release from now on.
+    pub(crate) const fn set_release(&mut self, release: Release) {
+        self.release = release;
+    }
+
+    /// A pod that becomes active is nominated as its status says. A gated one is not (S5-109), before 1.37 (S7-227).
     fn nominate_active(&mut self, pod: &Arc<str>, node: &str, moved: Option<&Moved>) {
-        if moved.is_some_and(|moved| moved.pool == Pool::Active) {
+        let counts = |pool: Pool| {
+            pool == Pool::Active || (pool == Pool::Gated && self.release >= Release::V1_37)
+        };
+        if moved.is_some_and(|moved| counts(moved.pool)) {
             self.nominations.set(pod, node);
         }
     }

@@ -23,7 +23,7 @@ pub(super) const UNANSWERED: &str =
     "the API server has not answered an earlier binding of this pod";
 
 /// The message of a pod whose attempt exceeds every limit.
-const TOO_COSTLY: &str = "the attempt reached its limit of cost and was ended";
+pub(super) const TOO_COSTLY: &str = "the attempt reached its limit of cost and was ended";
 
 /// The changes that would let a waiting pod fit.
 #[derive(Debug, Clone, PartialEq, Eq)]

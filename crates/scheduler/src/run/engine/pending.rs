@@ -13,11 +13,10 @@ pub(super) fn answer(view: &View, scheduler: &mut Scheduler, deadline: &Deadline
     // Equal requests that arrive together are answered from one pass over the queue.
     let mut all = None;
     for request in view.take_requests() {
-        let queue = scheduler.queue();
         let pending = match &request.pod {
-            None => Pending::clone(all.get_or_insert_with(|| Pending::of(queue, times, None))),
+            None => Pending::clone(all.get_or_insert_with(|| Pending::of(scheduler, times, None))),
             Some(pod) => {
-                let pending = Pending::of(queue, times, Some(pod));
+                let pending = Pending::of(scheduler, times, Some(pod));
                 let (namespace, name) = pod;
                 // Suggestions are tried on the cluster, which takes as long as an attempt.
                 deadline.begin();

@@ -2,11 +2,12 @@
 
 use super::{Engine, scheduler_of};
 use crate::run::api_retry::Failure;
+use crate::run::groups;
 use crate::run::pod_ref::PodRef;
 use crate::run::writer::{Preemption, Victim};
 use evictd_pod::wire;
 use evictd_preemption::Action;
-use evictd_scheduling::Rejected;
+use evictd_scheduling::{Outcome as Decision, Rejected};
 use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,9 +24,66 @@ impl Engine {
         if rejected.preempts {
             self.metrics.preemption_attempts.add([], 1);
         }
-        let Some(node) = &rejected.nominated else {
+        let Some(preemption) = self.preemption(now, pod, rejected) else {
             return;
         };
+        let (preemptor, node) = (&preemption.preemptor, &preemption.node);
+        match preemption.victims.len() {
+            0 => {
+                info!(
+                    "{preemptor} is nominated on {node}, where no pod needs to be deleted for it"
+                );
+                return;
+            }
+            1 => info!("{preemptor} preempts 1 pod on {node}"),
+            count => info!("{preemptor} preempts {count} pods on {node}"),
+        }
+        let monotonic = self.monotonic.now();
+        if self.scheduler.begin_preemption(monotonic, key, node) {
+            self.writer.preempt(preemption);
+        } else {
+            let name = &pod.metadata.name;
+            debug!("{name}: the victims of an earlier attempt are still being deleted");
+        }
+    }
+
+    /// Makes room for deferred resizes on the nodes of their pods (S7-244). Neither condition nor nomination is written.
+    pub(super) fn try_resizes(&mut self) {
+        loop {
+            self.deadline.begin();
+            let Some(attempt) = self.scheduler.attempt_resize(self.monotonic.now()) else {
+                return;
+            };
+            let now = (self.now)();
+            groups::decided(now, self.scheduler.take_group_results(), &self.writer);
+            let reference = PodRef::of(&attempt.pod.metadata);
+            let Decision::Unschedulable(rejected) = attempt.outcome else {
+                continue;
+            };
+            debug!("the resize of {reference}: {}", rejected.message);
+            let Some(preemption) = self.preemption(now, &attempt.pod, &rejected) else {
+                continue;
+            };
+            self.metrics.preemption_attempts.add([], 1);
+            if !preemption.victims.is_empty() {
+                let (node, count) = (&preemption.node, preemption.victims.len());
+                info!("the resize of {reference} preempts {count} pods on {node}");
+                self.writer.preempt(Preemption {
+                    nominates: false,
+                    ..preemption
+                });
+            }
+        }
+    }
+
+    /// The writes of a preemption. Victims that wait for permits are rejected at once.
+    fn preemption(
+        &mut self,
+        now: Timestamp,
+        pod: &wire::Pod,
+        rejected: &Rejected,
+    ) -> Option<Preemption> {
+        let node = rejected.nominated.as_ref()?;
         let reference = |name: &str, uid: &str| {
             let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
             PodRef {
@@ -69,6 +127,7 @@ impl Engine {
             preemptor: PodRef::of(&pod.metadata),
             scheduler: scheduler_of(pod).to_owned(),
             node: node.clone(),
+            nominates: true,
             cleared: cleared.collect(),
             victims,
         };
@@ -77,24 +136,7 @@ impl Engine {
         self.metrics
             .preemption_victims
             .observe([], f64::from(count));
-        let preemptor = &preemption.preemptor;
-        match count {
-            0 => {
-                info!(
-                    "{preemptor} is nominated on {node}, where no pod needs to be deleted for it"
-                );
-                return;
-            }
-            1 => info!("{preemptor} preempts 1 pod on {node}"),
-            count => info!("{preemptor} preempts {count} pods on {node}"),
-        }
-        let monotonic = self.monotonic.now();
-        if self.scheduler.begin_preemption(monotonic, key, node) {
-            self.writer.preempt(preemption);
-        } else {
-            let name = &pod.metadata.name;
-            debug!("{name}: the victims of an earlier attempt are still being deleted");
-        }
+        Some(preemption)
     }
 
     /// Handles the moment when every victim but this one terminates.

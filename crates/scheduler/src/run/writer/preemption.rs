@@ -21,6 +21,8 @@ pub(crate) struct Preemption {
     pub(crate) scheduler: String,
     /// The node that is being freed.
     pub(crate) node: String,
+    /// Whether the node is nominated for the preemptor. One that is resized has it already.
+    pub(crate) nominates: bool,
     /// Pods of lower priority that lose their nomination to this node.
     pub(crate) cleared: Vec<PodRef>,
     /// In the order of their deletion, without pods that already terminate (S4-030).
@@ -39,7 +41,9 @@ pub(super) async fn carry_out(
     shared: &Arc<Shared>,
     preemption: &Preemption,
 ) -> Result<(), Failure> {
-    nominate(shared, preemption).await?;
+    if preemption.nominates {
+        nominate(shared, preemption).await?;
+    }
     clear_nominations(shared, &preemption.cleared).await;
     let Some((last, others)) = preemption.victims.split_last() else {
         return Ok(());

@@ -418,6 +418,7 @@ impl Shop {
             preemptor: self.pod("preemptor", None),
             scheduler: "default-scheduler".to_owned(),
             node: "one".to_owned(),
+            nominates: true,
             cleared,
             victims: victims
                 .iter()
