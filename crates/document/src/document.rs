@@ -1,6 +1,7 @@
 //! A text and its source.
 
 use crate::{
+    encoding::Utf8,
     error::DocumentError,
     finder::Finder,
     mistake::{Place, Step, lines},
@@ -35,7 +36,7 @@ impl Document {
     /// [`STREAM`], too.
     ///
     /// # Errors
-    /// If it is unreadable, a directory, empty, too large or not UTF-8.
+    /// If it is unreadable, a directory, empty, too large, or no text in UTF-8 or UTF-16.
     pub fn read(path: &Path, limit: u64) -> Result<Self, DocumentError> {
         let is_stdin = path.as_os_str() == "-";
         let name = if is_stdin {
@@ -43,12 +44,12 @@ impl Document {
         } else {
             path.display().to_string()
         };
-        let stdin = || bytes_of(io::stdin().lock(), 0, limit.min(STREAM));
+        let stdin = || bytes_of(Utf8::new(io::stdin().lock()), 0, limit.min(STREAM));
         let file = || {
             let (file, length, is_regular) = open(path)?;
             // A pipe or device has no size that could be checked before it fills the memory.
             let limit = if is_regular { limit } else { limit.min(STREAM) };
-            bytes_of(file, length, limit)
+            bytes_of(Utf8::new(file), length, limit)
         };
         let bytes = if is_stdin { stdin() } else { file() };
         let is_file = || path.is_file() && !is_stdin;
@@ -120,6 +121,11 @@ impl Document {
     /// The text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The text alone.
+    pub fn into_text(self) -> String {
+        self.text
     }
 
     /// Parses the whole document as one value.

@@ -17,6 +17,9 @@ pub enum DocumentError {
     /// It is a directory.
     #[error("{0}: is a directory; a file is needed")]
     Directory(String),
+    /// It is a directory without files that may hold objects.
+    #[error("{0}: is a directory without a .json, .yaml or .yml file")]
+    EmptyDirectory(String),
     /// It contains only white space.
     #[error("{0}: is empty")]
     Empty(String),

@@ -37,7 +37,9 @@
 //! `cargo run -p evictd-document --example mistakes -- FILE` prints the mistakes of a file.
 
 mod amounts;
+mod directory;
 mod document;
+mod encoding;
 mod error;
 mod finder;
 mod mistake;
@@ -48,6 +50,7 @@ mod tests;
 mod yaml;
 
 pub use amounts::{Amount, Wrong, amounts_of_list, amounts_of_pod};
+pub use directory::{InputFile, LazyFile};
 pub use document::{Document, LARGE, SMALL, STREAM};
 pub use error::DocumentError;
 pub use finder::{ENOUGH, mistakes_of};

@@ -68,7 +68,7 @@ impl Document {
         let name = self.name().to_owned();
         if self.is_json() {
             let text = self.text().as_bytes();
-            loader.read(Source { name, text })?;
+            loader.read(Source::new(name, text))?;
         } else {
             loader.read_document(self)?;
         }

@@ -110,8 +110,12 @@ impl Case {
         }
     }
 
-    /// How many pods like this one fit beside each other, this one included.
+    /// How many pods like this one fit beside each other, this one included. Pods of a `DaemonSet` are one for each node.
     pub(crate) fn replicas(&mut self) -> Option<usize> {
+        let mut owners = self.wire.metadata.owner_references.iter();
+        if owners.any(|owner| owner.controller && owner.kind == "DaemonSet") {
+            return None;
+        }
         replicas(&mut self.cluster, &self.framework, &self.wire)
     }
 

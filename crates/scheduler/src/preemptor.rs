@@ -1,6 +1,6 @@
 //! The pod to schedule, after the admission of the API server.
 
-use crate::dump::{Loaded, PodKey};
+use crate::dump::{Loaded, PodKey, counts_of};
 use evictd_document::{Document, DocumentError, Loader, ObjectsError, Source};
 use evictd_manifests::{Object, is_workload};
 use evictd_pod::wire;
@@ -64,10 +64,10 @@ impl PodSource {
     /// Its text, if it has one.
     pub(crate) fn text(&self) -> Option<Source<&[u8]>> {
         match self {
-            Self::Manifest(document) => Some(Source {
-                name: document.name().to_owned(),
-                text: document.text().as_bytes(),
-            }),
+            Self::Manifest(document) => {
+                let text = document.text().as_bytes();
+                Some(Source::new(document.name().to_owned(), text))
+            }
             Self::Pending(_) => None,
         }
     }
@@ -131,10 +131,8 @@ fn key_of(value: &Value) -> Option<PodKey> {
 fn admitted(document: &Document, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
     let mut objects = Vec::new();
     let mut reader = Loader::of_one_pod(&mut objects, std::mem::take(&mut loaded.objects));
-    reader.read(Source {
-        name: document.name().to_owned(),
-        text: document.text().as_bytes(),
-    })?;
+    let name = document.name().to_owned();
+    reader.read(Source::new(name, document.text().as_bytes()))?;
     loaded.objects = reader.finish()?;
     let ignored = std::mem::take(&mut loaded.objects.ignored);
     let mut pods = Vec::new();
@@ -152,20 +150,19 @@ fn admitted(document: &Document, loaded: &mut Loaded) -> Result<wire::Pod, Preem
     let Ok([pod]) = <[wire::Pod; 1]>::try_from(pods) else {
         let needed =
             "exactly one is needed: a Pod, a list with one, or a workload with a pod template";
-        let held: Vec<String> = ignored
-            .iter()
-            .map(|(kind, count)| format!("{count} {kind}"))
-            .collect();
-        let held = if held.is_empty() {
-            String::new()
-        } else {
-            format!("; it holds {}", held.join(", "))
-        };
+        let held = counts_of(&ignored);
+        let unknown = loaded.objects.unknown_workloads.lines();
+        let unknown: String = unknown.iter().map(|line| format!("; {line}")).collect();
         return Err(document
-            .wrong(format!("holds {count} pods; {needed}{held}"))
+            .wrong(format!("holds {count} pods; {needed}{held}{unknown}"))
             .into());
     };
+    let unknown = std::mem::take(&mut loaded.objects.unknown_workloads);
     let assumptions = &mut loaded.objects.assumptions;
+    unknown
+        .lines()
+        .into_iter()
+        .for_each(|line| assumptions.note(line));
     assumptions.ignore(&ignored, " of --pod");
     Ok(pod)
 }

@@ -34,7 +34,9 @@ impl Arguments {
             let name = document.name().to_owned();
             conversion.begin(&name);
             let mut loader = Loader::of_cluster(&mut conversion, false);
-            loader.read(Source { name, text }).map_err(Failure::input)?;
+            loader
+                .read(Source::new(name, text))
+                .map_err(Failure::input)?;
             let read = loader.finish().map_err(Failure::input)?;
             let mut assumptions = read.assumptions;
             assumptions.ignore(&read.ignored, "");

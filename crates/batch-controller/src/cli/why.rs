@@ -37,7 +37,8 @@ pub(super) struct Arguments {
     /// The namespace of the job.
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
-    /// A file instead of a cluster: objects or a session, JSON or YAML; - is stdin. Objects may be in several files.
+    /// A file instead of a cluster: objects or a session, JSON or YAML; - is stdin. Objects may be in several files, or in
+    /// a directory.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "master"])]
     cluster: Vec<PathBuf>,
     /// The volcano-scheduler.conf of the scheduler. Default: that in the file, or the built-in one.

@@ -99,6 +99,14 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
             match byte {
                 b'{' => self.object(Items::Any, &mut Vec::new())?,
                 b'[' => self.items(Items::Any).map(drop)?,
+                // Of a marked file that was appended to another one.
+                0xef => {
+                    self.scanner.skip_byte_order_mark()?;
+                    match self.scanner.peek()? {
+                        None | Some(b'{' | b'[' | b'=') => {}
+                        Some(_) => return Err(Stop::Syntax("expected an object")),
+                    }
+                }
                 // `kubectl cluster-info dump` prints the logs of containers between the lists.
                 b'=' => self.scanner.skip_log()?,
                 _ => return Err(Stop::Syntax("expected an object")),

@@ -2,12 +2,14 @@
 
 use super::assumptions::Assumptions;
 use super::items::{Found, Sink};
-use super::other_groups::OtherGroup;
+use super::other_groups::{OtherGroup, note_workload};
 use super::receiver::{Explain, InvalidField, OtherObject, Receiver};
 use super::scan::Scanner;
 use super::{LARGEST_YAML, ObjectsError, Source, Text, read_json};
 use crate::amounts::{Amount, Wrong, amounts_of};
+use crate::directory::kind_of_path;
 use crate::document::Document;
+use crate::encoding::Utf8;
 use crate::error::DocumentError;
 use crate::finder::ENOUGH;
 use crate::mistake::{Mistake, Mistakes, Place};
@@ -19,7 +21,7 @@ use evictd_pod::wire;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io::Read;
+use std::io::{self, Read};
 
 /// The knowledge of a loader beside the objects.
 #[derive(Debug, Default)]
@@ -32,6 +34,10 @@ pub struct Loaded {
     pub assumptions: Assumptions,
     /// How many objects of other kinds there were, by kind.
     pub ignored: BTreeMap<String, usize>,
+    /// How many pods and workloads the manifests hold, whose pods may all exist already.
+    pub questions: usize,
+    /// Workloads of the manifests whose pods are not known.
+    pub unknown_workloads: Assumptions,
     /// `namespace/name` of the known pods that later ones of the same name replace.
     pub replaceable: HashSet<String>,
     /// Those of them that were replaced.
@@ -99,6 +105,10 @@ pub struct Loader<'r, R> {
     ids: HashSet<Box<str>>,
     held: Vec<Held>,
     files: Vec<Mistakes>,
+    /// The kind of objects without one, by the path of the file that is being read.
+    kind_of_file: Option<&'static str>,
+    /// How many objects there were, of any kind.
+    found: usize,
 }
 
 impl<'r, R: Receiver> Loader<'r, R> {
@@ -135,6 +145,8 @@ impl<'r, R: Receiver> Loader<'r, R> {
             ids: HashSet::new(),
             held: Vec::new(),
             files: Vec::new(),
+            kind_of_file: None,
+            found: 0,
         }
     }
 
@@ -142,13 +154,43 @@ impl<'r, R: Receiver> Loader<'r, R> {
     ///
     /// # Errors
     /// If it cannot be read, is empty, or is too large.
-    pub fn read<T: Read>(&mut self, Source { name, text }: Source<T>) -> Result<(), DocumentError> {
+    pub fn read<T: Read>(&mut self, source: Source<T>) -> Result<(), DocumentError> {
+        let Source {
+            name,
+            text,
+            is_found,
+        } = source;
+        if !is_found {
+            return self.read_text(name, text);
+        }
+        let before = self.found;
+        self.kind_of_file = kind_of_path(&name);
+        let read = self.read_text(name.clone(), text);
+        self.kind_of_file = None;
+        if self.found > before {
+            return read;
+        }
+        // Neither its text nor its mistakes were meant for us. Only an error of the machine must not pass unnoticed.
+        let is_unreadable = |source: &io::Error| source.kind() != io::ErrorKind::InvalidData;
+        match read {
+            Err(DocumentError::Read { source, name }) if is_unreadable(&source) => {
+                return Err(DocumentError::Read { name, source });
+            }
+            _ => {}
+        }
+        self.files.pop();
+        let assumption = "files of a directory without a Kubernetes object are left out";
+        self.loaded.assumptions.add(assumption, || name);
+        Ok(())
+    }
+
+    fn read_text<T: Read>(&mut self, name: String, text: T) -> Result<(), DocumentError> {
         self.begin(&name);
         let read_error = |source| DocumentError::Read {
             name: name.clone(),
             source,
         };
-        let mut scanner = Scanner::new(text);
+        let mut scanner = Scanner::new(Utf8::new(text));
         match read_json(&mut scanner, self).map_err(read_error)? {
             Text::Json => Ok(()),
             Text::Empty => Err(DocumentError::Empty(name)),
@@ -369,6 +411,9 @@ impl<'r, R: Receiver> Loader<'r, R> {
     }
 
     fn hold(&mut self, found: &Found<'_>, title: String, content: Content) {
+        if self.workloads != Workloads::Stay {
+            self.loaded.questions += 1;
+        }
         self.held.push(Held {
             file: self.files.len().saturating_sub(1),
             place: (found.place)(&[]),
@@ -440,6 +485,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
 
 impl<R: Receiver> Sink for Loader<'_, R> {
     fn take(&mut self, found: Found<'_>) {
+        self.found += 1;
         let kind = Kind::of(found.kind, found.api_version);
         if kind.is_none_or(Kind::may_be_a_workload)
             && let Some(mut workload) = self.workload(&found)
@@ -459,6 +505,9 @@ impl<R: Receiver> Sink for Loader<'_, R> {
             }
             if self.receiver.places_pods_alone() {
                 OtherGroup::note_object(&found, &mut self.loaded.assumptions);
+            }
+            if self.workloads != Workloads::Stay {
+                note_workload(&found, &mut self.loaded.unknown_workloads);
             }
             let name = Kind::title_of_other(found.kind, found.api_version);
             *self.loaded.ignored.entry(name).or_default() += 1;
@@ -490,7 +539,8 @@ impl<R: Receiver> Sink for Loader<'_, R> {
     }
 
     fn kind_in_lists(&self) -> Option<&'static str> {
-        self.as_kubelet.then_some("Pod")
+        let of_kubelet = || self.as_kubelet.then_some("Pod");
+        self.kind_of_file.or_else(of_kubelet)
     }
 
     fn has_enough(&self) -> bool {

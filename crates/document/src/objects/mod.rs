@@ -30,6 +30,33 @@ pub struct Source<R> {
     pub name: String,
     /// Its text: JSON (Lists, single objects, several documents) or YAML.
     pub text: R,
+    /// Whether it was found in a directory, so that it may hold something else. It is left out then, and named.
+    pub(crate) is_found: bool,
+}
+
+impl<R> Source<R> {
+    /// A source that was named by the user, so that it must hold objects.
+    pub const fn new(name: String, text: R) -> Self {
+        Self {
+            name,
+            text,
+            is_found: false,
+        }
+    }
+
+    /// Wraps the text, for example to count what was read of it.
+    pub fn map<T>(self, wrap: impl FnOnce(R) -> T) -> Source<T> {
+        let Self {
+            name,
+            text,
+            is_found,
+        } = self;
+        Source {
+            name,
+            text: wrap(text),
+            is_found,
+        }
+    }
 }
 
 /// Why objects cannot be used.

@@ -1,10 +1,12 @@
-//! Groups of pods that kube-scheduler does not read, because they are of another scheduler or of a plugin that it lacks.
+//! Groups of pods that kube-scheduler does not read, because they are of another scheduler or of a plugin that it lacks, and
+//! workloads whose pods only their controllers know.
 
 use super::assumptions::Assumptions;
 use super::items::Found;
-use evictd_manifests::group_of;
+use evictd_manifests::{Kind, group_of};
 use evictd_pod::wire::{self, Metadata};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// A kind of groups by the API that defines it.
 pub(super) struct OtherGroup {
@@ -13,6 +15,48 @@ pub(super) struct OtherGroup {
     reader: &'static str,
     /// The label or annotation of its pods.
     mark: &'static str,
+}
+
+/// How deep in a workload a pod template is looked for.
+const DEEPEST_TEMPLATE: usize = 8;
+
+/// Notes a workload that has pod templates in a place of its own, so that its pods are not known.
+pub(super) fn note_workload(found: &Found<'_>, assumptions: &mut Assumptions) {
+    let Ok(value) = serde_json::from_slice::<Value>(found.text) else {
+        return;
+    };
+    if !has_template(&value["spec"], DEEPEST_TEMPLATE) {
+        return;
+    }
+    let group = group_of(found.api_version).unwrap_or_default();
+    let assumption = if group.ends_with(".volcano.sh") {
+        "batch sessions place the pods of Volcano's jobs, and no command here does: see evictd-batch why"
+    } else {
+        "workloads are left out whose pods only their controllers know: give the pods themselves"
+    };
+    assumptions.add(assumption, || {
+        let metadata = Metadata::deserialize(&value["metadata"]).unwrap_or_default();
+        let title = Kind::title_of_other(found.kind, found.api_version);
+        format!("{title} {}", metadata.full_name())
+    });
+}
+
+/// Whether a part of a workload is the spec of a pod, or contains one.
+fn has_template(value: &Value, depth: usize) -> bool {
+    let within = |value: &Value| depth > 0 && has_template(value, depth - 1);
+    match value {
+        Value::Object(fields) => {
+            let containers = fields.get("containers").and_then(Value::as_array);
+            let is_pod = containers.is_some_and(|containers| {
+                containers
+                    .iter()
+                    .any(|container| container["name"].is_string())
+            });
+            is_pod || fields.values().any(within)
+        }
+        Value::Array(items) => items.iter().any(within),
+        _ => false,
+    }
 }
 
 /// The metadata of an object of any kind.

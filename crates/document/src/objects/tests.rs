@@ -3,10 +3,8 @@ use evictd_manifests::Object;
 use serde_json::{Value, json};
 
 fn source(name: &str, text: &str) -> Source<std::io::Cursor<Vec<u8>>> {
-    Source {
-        name: name.to_owned(),
-        text: std::io::Cursor::new(text.as_bytes().to_vec()),
-    }
+    let text = std::io::Cursor::new(text.as_bytes().to_vec());
+    Source::new(name.to_owned(), text)
 }
 
 /// The titles of the objects of a cluster, and the rest that was loaded.

@@ -61,7 +61,7 @@ fn main() {
 fn load(text: impl Read, nodes: usize) {
     let name = "bench".to_owned();
     let loaded = dump::load(
-        [Source { name, text }],
+        [Source::new(name, text)],
         None,
         Nominations::All,
         Compatibility::default(),

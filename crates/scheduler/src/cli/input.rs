@@ -2,15 +2,15 @@
 
 use crate::dump::{self, DumpError, Loaded, Nominations, PodKey, Source};
 use crate::emulation::Emulation;
-use crate::live::{Lists, Live};
+use crate::live::{Lists, Live, Omissions};
 use crate::preemptor::PodSource;
 use crate::progress::Progress;
 use anyhow::anyhow;
 use clap::Args;
 use evictd_cluster_client::{ApiError, Credentials};
 use evictd_command::{Failure, warn};
-use evictd_document::{Document, DocumentError, ObjectsError, SMALL};
-use evictd_pod::compatibility::Release;
+use evictd_document::{Document, DocumentError, InputFile, ObjectsError, SMALL};
+use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_pod::wire;
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(super) struct Input {
-    /// The cluster: nodes, namespaces, pods, PodDisruptionBudgets and PriorityClasses, JSON or YAML; - is stdin. May be
-    /// given several times.
+    /// The cluster: nodes, namespaces, pods, PodDisruptionBudgets and PriorityClasses, JSON or YAML; - is stdin. Of a
+    /// directory all such files are read. May be given several times.
     #[arg(long, value_name = "FILE", required_unless_present = "context")]
     cluster: Vec<PathBuf>,
     /// The context of the kubeconfig for the cluster to read. Nothing is changed in it.
@@ -40,11 +40,7 @@ impl Input {
         scores: bool,
         in_files: Nominations,
     ) -> Result<(Loaded, wire::Pod), Failure> {
-        let stdin = Path::new("-");
-        let inputs = self.cluster.iter().chain([&self.pod]);
-        if inputs.filter(|path| *path == stdin).count() > 1 {
-            return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
-        }
+        check_stdin(self.cluster.iter().chain([&self.pod]))?;
         let source = pod_source(&self.pod)?;
         let loaded = self.load(&source.key(), scores, in_files)?;
         let mut loaded = loaded.map_err(|error| {
@@ -64,8 +60,7 @@ impl Input {
         in_files: Nominations,
     ) -> Result<Result<Loaded, DumpError>, Failure> {
         let Some(context) = &self.context else {
-            let sources = self.cluster.iter().map(|path| open(path));
-            let sources: Vec<_> = sources.collect::<Result<_, _>>().map_err(Failure::input)?;
+            let sources = open_all(&self.cluster).map_err(Failure::input)?;
             let compatibility = self.emulation.of_files()?;
             return Ok(dump::load(
                 sources,
@@ -74,12 +69,12 @@ impl Input {
                 compatibility,
             ));
         };
-        let (lists, release) = live(context, scores, &self.emulation)?;
-        let compatibility = self.emulation.with(release);
-        let compatibility = compatibility.map_err(|error| Failure::Input(anyhow!(error)))?;
-        let omissions = lists.omissions();
-        let source = source(&format!("context {context}"), Live::new(lists), None);
-        let loaded = dump::load([source], Some(preemptor), Nominations::All, compatibility);
+        let LiveCluster {
+            text,
+            omissions,
+            compatibility,
+        } = live(context, scores, &self.emulation)?;
+        let loaded = dump::load([text], Some(preemptor), Nominations::All, compatibility);
         let mut loaded = match loaded {
             Ok(loaded) => loaded,
             Err(error) => return Ok(Err(error)),
@@ -110,16 +105,27 @@ fn pod_source(path: &Path) -> Result<PodSource, Failure> {
 
 /// A source of objects, with its length if known.
 fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
-    Source {
-        name: name.to_owned(),
-        text: Progress::new(Box::new(text), name, length),
-    }
+    let text: Box<dyn Read> = Box::new(text);
+    Source::new(name.to_owned(), Progress::new(text, name, length))
 }
 
 pub(super) type Text = Source<Progress<Box<dyn Read>>>;
 
-/// The lists of a live cluster, and the release that its scheduler has.
-fn live(context: &str, scores: bool, emulation: &Emulation) -> Result<(Lists, Release), Failure> {
+/// A live cluster as a source of objects.
+pub(super) struct LiveCluster {
+    pub(super) text: Text,
+    /// The kinds that could not be listed. Complete after the last page.
+    pub(super) omissions: Omissions,
+    /// As its scheduler behaves.
+    pub(super) compatibility: Compatibility,
+}
+
+/// Reads the cluster of a context. `scores`: whether nodes will be scored.
+pub(super) fn live(
+    context: &str,
+    scores: bool,
+    emulation: &Emulation,
+) -> Result<LiveCluster, Failure> {
     let credentials = Credentials {
         kubeconfig: None,
         context: context.to_owned(),
@@ -129,7 +135,12 @@ fn live(context: &str, scores: bool, emulation: &Emulation) -> Result<(Lists, Re
         Some(release) => release,
         None => release_of(&lists),
     };
-    Ok((lists, release))
+    let compatibility = emulation.with(release);
+    Ok(LiveCluster {
+        omissions: lists.omissions(),
+        text: source(&format!("context {context}"), Live::new(lists), None),
+        compatibility: compatibility.map_err(|error| Failure::Input(anyhow!(error)))?,
+    })
 }
 
 /// The release of the API server. If it is unknown, the answer says so.
@@ -149,7 +160,7 @@ fn release_of(lists: &Lists) -> Release {
 }
 
 /// The exit code of an error: a mistake in a dump is bad input, an error of a live cluster is a failure.
-fn failure(error: DumpError) -> Failure {
+pub(super) fn failure(error: DumpError) -> Failure {
     let live = match &error {
         DumpError::Objects(ObjectsError::Document(DocumentError::Read { source, .. })) => {
             source.get_ref()
@@ -163,7 +174,35 @@ fn failure(error: DumpError) -> Failure {
     }
 }
 
-pub(super) fn open(path: &Path) -> Result<Text, DocumentError> {
+/// Stdin can be read only once.
+pub(super) fn check_stdin<'p>(inputs: impl Iterator<Item = &'p PathBuf>) -> Result<(), Failure> {
+    if inputs.filter(|path| path.as_os_str() == "-").count() > 1 {
+        return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
+    }
+    Ok(())
+}
+
+/// Opens the files, and those of directories.
+pub(super) fn open_all(paths: &[PathBuf]) -> Result<Vec<Text>, DocumentError> {
+    let mut texts = Vec::new();
+    for path in paths {
+        for file in InputFile::at(path)? {
+            texts.push(if file.is_found {
+                let source = file.source();
+                let name = source.name.clone();
+                source.map(|text| {
+                    let text: Box<dyn Read> = Box::new(text);
+                    Progress::new(text, &name, None)
+                })
+            } else {
+                open(&file.path)?
+            });
+        }
+    }
+    Ok(texts)
+}
+
+fn open(path: &Path) -> Result<Text, DocumentError> {
     if path == Path::new("-") {
         return Ok(source("standard input", io::stdin().lock(), None));
     }

@@ -3,13 +3,15 @@
 use super::input;
 use crate::attempt::not_asked;
 use crate::configuration;
+use crate::dump::DumpError;
 use crate::emulation::Emulation;
+use crate::live::Omissions;
 use crate::progress;
 use crate::simulate::new_nodes::NewNodes;
-use crate::simulate::what_if::{WhatIf, WhatIfOutcome};
+use crate::simulate::what_if::{WhatIf, WhatIfError, WhatIfOutcome};
 use crate::simulate::{html, rebalance, sequence, timeline};
 use anyhow::anyhow;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use evictd_command::{Failure, PageOutput, Progress, warn};
 use evictd_document::{Assumptions, Document, LARGE};
 use evictd_pod::compatibility::Compatibility;
@@ -24,7 +26,7 @@ const EXAMPLE: &str = r#"Examples:
   evictd-scheduler simulate --cluster cluster.json --pods deployment.yaml
   evictd-scheduler simulate --cluster cluster.json --without node-1,node-2
   evictd-scheduler simulate --cluster cluster.json --add-nodes 3 --like node-1
-  evictd-scheduler simulate --cluster cluster.json --rebalance
+  evictd-scheduler simulate --context prod --rebalance
   evictd-scheduler simulate --cluster cluster.json --pods new.yaml \
     --compare most-allocated.yaml
   evictd-scheduler simulate timeline.json
@@ -48,43 +50,43 @@ unschedulable (pod, plugins, pending, nominate), error, done, bindingError
 (pod), assume (pod, node), permitRejected (pod, plugins), activate (pods),
 flushBackoff and flushUnschedulable."#;
 
-/// Schedules pods onto a dump of a cluster one after the other, or runs a timeline of events through the queue.
+/// Schedules pods onto a cluster one after the other, without changing it, or runs a timeline of events through the queue.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLE, group(ArgGroup::new("source").args(["cluster", "context"])))]
 pub(super) struct Arguments {
     /// A sequence of pods or a timeline, JSON or YAML; - is stdin.
-    #[arg(required_unless_present = "cluster", conflicts_with = "cluster")]
+    #[arg(required_unless_present_any = ["cluster", "context"], conflicts_with_all = ["cluster", "context"])]
     file: Option<PathBuf>,
-    /// A dump of a cluster. Its pending pods are scheduled, too. May be given several times.
+    /// A dump of a cluster; - is stdin, and of a directory all JSON and YAML files are read. Its pending pods are
+    /// scheduled, too. May be given several times.
     #[arg(long, value_name = "FILE")]
     cluster: Vec<PathBuf>,
-    /// Pods to schedule. A workload stands for the pods that its controllers create. May be given several times.
-    #[arg(long, value_name = "FILE", requires = "cluster")]
+    /// The context of the kubeconfig for the cluster to read. Nothing is changed in it.
+    #[arg(long, value_name = "NAME", conflicts_with = "cluster")]
+    context: Option<String>,
+    /// Pods to schedule: files, - or directories. A workload stands for the pods that its controllers create. May be given
+    /// several times.
+    #[arg(long, value_name = "FILE", requires = "source")]
     pods: Vec<PathBuf>,
     /// Nodes to drain first. Their pods are scheduled onto the others.
-    #[arg(
-        long,
-        value_name = "NODES",
-        requires = "cluster",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "NODES", requires = "source", value_delimiter = ',')]
     without: Vec<String>,
     /// How many nodes to add first. They run what each node like --like runs: pods of daemon sets and static pods.
-    #[arg(long, value_name = "COUNT", requires_all = ["cluster", "like"], value_parser = clap::value_parser!(u32).range(1..=5000))]
+    #[arg(long, value_name = "COUNT", requires_all = ["source", "like"], value_parser = clap::value_parser!(u32).range(1..=5000))]
     add_nodes: Option<u32>,
     /// The node that the added ones are like: its labels, taints, capacity, devices and attach limits.
     #[arg(long, value_name = "NODE", requires = "add_nodes")]
     like: Option<String>,
     /// Find the fewest moves of running pods after which their spread constraints hold again, each tried with all filters.
     /// With =all also constraints that only lower a score.
-    #[arg(long, value_name = "CONSTRAINTS", requires = "cluster", num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "CONSTRAINTS", requires = "source", num_args = 0..=1, require_equals = true,
         default_missing_value = "hard", conflicts_with_all = ["pods", "without", "compare"])]
     rebalance: Option<Constraints>,
     /// A KubeSchedulerConfiguration. Default: kube-scheduler's.
-    #[arg(long, value_name = "FILE", requires = "cluster")]
+    #[arg(long, value_name = "FILE", requires = "source")]
     config: Option<PathBuf>,
     /// A second KubeSchedulerConfiguration to compare with the first.
-    #[arg(long, value_name = "FILE", requires = "cluster")]
+    #[arg(long, value_name = "FILE", requires = "source")]
     compare: Option<PathBuf>,
     #[command(flatten)]
     emulation: Emulation,
@@ -109,7 +111,7 @@ struct Shape {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        if !self.cluster.is_empty() {
+        if !self.cluster.is_empty() || self.context.is_some() {
             return self.what_if();
         }
         let file = self.file.clone().unwrap_or_default();
@@ -159,16 +161,7 @@ impl Arguments {
 
     /// Schedules the pods onto the dump, with one configuration or with two.
     fn what_if(&self) -> Result<(), Failure> {
-        let compatibility = self.emulation.of_files()?;
-        let open = |paths: &[PathBuf]| -> Result<Vec<_>, Failure> {
-            let sources = paths.iter().map(|path| input::open(path));
-            sources.collect::<Result<_, _>>().map_err(Failure::input)
-        };
-        let (clusters, manifests) = (open(&self.cluster)?, open(&self.pods)?);
-        let new_nodes = self.add_nodes.zip(self.like.clone());
-        let new_nodes = new_nodes.map(|(count, like)| NewNodes { count, like });
-        let what_if = WhatIf::new(clusters, manifests, &self.without, new_nodes.as_ref());
-        let what_if = what_if.map_err(Failure::input)?;
+        let (what_if, compatibility) = self.read()?;
         for line in what_if.assumptions.lines() {
             warn("evictd-scheduler", &line);
         }
@@ -192,6 +185,35 @@ impl Arguments {
         let both = sequence::Comparison { first, other };
         self.output
             .print(&both, sequence::comparison, html::html_of_comparison)
+    }
+
+    /// Reads the cluster and the pods to schedule.
+    fn read(&self) -> Result<(WhatIf, Compatibility), Failure> {
+        input::check_stdin(self.cluster.iter().chain(&self.pods))?;
+        let manifests = input::open_all(&self.pods).map_err(Failure::input)?;
+        let mut omissions = Omissions::default();
+        let (clusters, compatibility) = match &self.context {
+            None => {
+                let clusters = input::open_all(&self.cluster).map_err(Failure::input)?;
+                (clusters, self.emulation.of_files()?)
+            }
+            Some(context) => {
+                let live = input::live(context, true, &self.emulation)?;
+                omissions = live.omissions;
+                (vec![live.text], live.compatibility)
+            }
+        };
+        let new_nodes = self.add_nodes.zip(self.like.clone());
+        let new_nodes = new_nodes.map(|(count, like)| NewNodes { count, like });
+        let what_if = WhatIf::new(clusters, manifests, &self.without, new_nodes.as_ref());
+        let mut what_if = what_if.map_err(|error| match error {
+            WhatIfError::Objects(error) => input::failure(DumpError::Objects(error)),
+            error => Failure::input(error),
+        })?;
+        for omission in omissions.take() {
+            what_if.assumptions.note(omission);
+        }
+        Ok((what_if, compatibility))
     }
 
     /// The moves that repair the spread of running pods.

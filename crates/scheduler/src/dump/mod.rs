@@ -326,7 +326,7 @@ fn invalid(error: InvalidObject) -> InvalidField {
     }
 }
 
-fn counts_of(ignored: &BTreeMap<String, usize>) -> String {
+pub(crate) fn counts_of(ignored: &BTreeMap<String, usize>) -> String {
     let kinds = ignored.iter();
     let kinds: Vec<String> = kinds
         .map(|(kind, count)| format!("{count} {kind}"))

@@ -5,9 +5,11 @@ mod batch;
 mod recorder;
 #[cfg(test)]
 mod tests;
+mod work_queue;
 
 pub(crate) use batch::BatchMetrics;
 pub(crate) use recorder::{BindingRecorder, MetricsRecorder};
+pub(crate) use work_queue::{WorkItem, WorkQueue, WorkQueueMetrics};
 
 use evictd_daemon::metrics::Exposition;
 use prometheus_client::metrics::counter::Counter;
@@ -172,6 +174,8 @@ pub(crate) struct Metrics {
     pub(crate) authorization_duration: Histograms<1>,
     /// `name`, `stage` (empty).
     pub(crate) feature_enabled: Gauges<2>,
+    /// `name`: the tasks that write bindings and preemptions.
+    pub(crate) work_queues: WorkQueueMetrics,
     /// Only where batch sessions run.
     pub(crate) sessions: Option<BatchMetrics>,
 }
@@ -335,6 +339,7 @@ impl Metrics {
             authorization_attempts: make.counters(opts("authorization_attempts", Alpha, "Attempts to authorize a request, by result"), ["result"]),
             authorization_duration: make.histograms(opts("authorization_duration_seconds", Alpha, "Duration of authorizing a request"), ["result"], MILLISECONDS),
             feature_enabled: make.gauges(opts("kubernetes_feature_enabled", Beta, "Whether a feature gate is on"), ["name", "stage"]),
+            work_queues: WorkQueueMetrics::new(&mut make),
             sessions: runs_batch.then(|| BatchMetrics::new(&mut make)),
         };
         let build = make.gauges(opts("kubernetes_build_info", Alpha, "The version of this program"), BUILD);

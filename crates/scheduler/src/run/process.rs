@@ -150,7 +150,7 @@ pub(crate) async fn run(
     daemon.spawn(report_synced(is_synced, health.clone()));
     let events_at_stop = events.clone();
     let ports = engine::Ports {
-        writer: Writer::new(actions, events.clone(), Limits::default()),
+        writer: Writer::new(actions, events.clone(), Limits::default(), &metrics),
         events,
         watch_events,
         role: pods.role(),

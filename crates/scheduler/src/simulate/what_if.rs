@@ -1,8 +1,8 @@
 //! The input of `simulate --cluster`: a dump of a cluster, pods to add, and nodes to drain.
 
 use super::new_nodes::NewNodes;
-use crate::dump::{self, Built};
-use evictd_document::{Assumptions, Loader, ObjectsError, Source};
+use crate::dump::{self, Built, counts_of};
+use evictd_document::{Assumptions, Loaded, Loader, ObjectsError, Source};
 use evictd_manifests::Object;
 use evictd_placement::{Cluster, Pod};
 use evictd_pod::compatibility::Compatibility;
@@ -68,6 +68,14 @@ pub(crate) enum WhatIfError {
     Objects(#[from] ObjectsError),
     #[error("{0}: holds no Node")]
     NoNodes(String),
+    #[error(
+        "{names}: holds 0 pods; needed are pods, or workloads with a pod template{held}{unknown}"
+    )]
+    NoPods {
+        names: String,
+        held: String,
+        unknown: String,
+    },
     #[error("{file}: {flag} {node}: there is no such node")]
     UnknownNode {
         file: String,
@@ -113,12 +121,7 @@ impl WhatIf {
         for object in cluster {
             drain.take(object);
         }
-        let mut created = Vec::new();
-        let mut loader = Loader::of_manifests(&mut created, known);
-        for source in manifests {
-            loader.read(source).map_err(ObjectsError::from)?;
-        }
-        let mut known = loader.finish()?;
+        let (created, mut known) = manifests_of(manifests, known)?;
         let Drain {
             mut objects,
             mut pending,
@@ -224,6 +227,37 @@ impl WhatIf {
             compatibility,
         }
     }
+}
+
+/// Reads the pods to schedule and the objects beside them.
+fn manifests_of<R: Read>(
+    manifests: Vec<Source<R>>,
+    cluster: Loaded,
+) -> Result<(Vec<Object>, Loaded), WhatIfError> {
+    let names: Vec<String> = manifests.iter().map(|source| source.name.clone()).collect();
+    let of_cluster = cluster.ignored.clone();
+    let mut created = Vec::new();
+    let mut loader = Loader::of_manifests(&mut created, cluster);
+    for source in manifests {
+        loader.read(source).map_err(ObjectsError::from)?;
+    }
+    let mut known = loader.finish()?;
+    let unknown = std::mem::take(&mut known.unknown_workloads).lines();
+    if !names.is_empty() && created.is_empty() && known.questions == 0 {
+        let mut ignored = known.ignored;
+        for (kind, count) in of_cluster {
+            ignored.entry(kind).and_modify(|all| *all -= count);
+        }
+        ignored.retain(|_, count| *count > 0);
+        return Err(WhatIfError::NoPods {
+            names: names.join(", "),
+            held: counts_of(&ignored),
+            unknown: unknown.iter().map(|line| format!("; {line}")).collect(),
+        });
+    }
+    let assumptions = &mut known.assumptions;
+    unknown.into_iter().for_each(|line| assumptions.note(line));
+    Ok((created, known))
 }
 
 /// The most workloads of which further pods are counted.

@@ -4,22 +4,21 @@ use crate::scheduler;
 use evictd_testkit::program::{self, answer};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempDir};
 
 /// The answers of the commands about one pod.
-struct Answers {
-    pod: String,
-    explained: Value,
+pub(crate) struct Answers {
+    pub(crate) pod: String,
+    pub(crate) explained: Value,
     /// Only about kube-scheduler's default profile.
     planned: Option<Value>,
     simulated: Value,
 }
 
 /// Asks each command about the files of a cluster and a pod.
-fn ask(clusters: &[PathBuf], pod: &Value, config: Option<&Value>) -> Answers {
+pub(crate) fn ask(clusters: &[PathBuf], pod: &Value, config: Option<&Value>) -> Answers {
     let file = |value: &Value| {
         let file = NamedTempFile::new().unwrap();
         fs::write(file.path(), value.to_string()).unwrap();
@@ -135,7 +134,7 @@ impl Contradictions {
 }
 
 impl Answers {
-    fn contradictions(&self) -> Vec<String> {
+    pub(crate) fn contradictions(&self) -> Vec<String> {
         let mut found = Contradictions::default();
         let explained = &self.explained;
         if let Some(reason) = explained.get("notTried") {
@@ -187,13 +186,13 @@ fn oracle(folder: &str) -> Vec<(String, Vec<Value>, Value, Option<Value>)> {
     cases
 }
 
-fn written(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+pub(crate) fn written(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
     path
 }
 
-fn list(items: &[Value]) -> String {
+pub(crate) fn list(items: &[Value]) -> String {
     json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
 }
 
@@ -256,7 +255,7 @@ fn states() -> Vec<(&'static str, Value, Value)> {
     ]
 }
 
-fn merge(into: &mut Value, change: &Value) {
+pub(crate) fn merge(into: &mut Value, change: &Value) {
     match (into, change) {
         (Value::Object(into), Value::Object(change)) => {
             for (key, value) in change {
@@ -299,273 +298,4 @@ fn a4_the_commands_agree_about_pods_in_every_state() {
         wrong.len(),
         wrong.join("\n")
     );
-}
-
-/// A small cluster with storage and devices, as an API server has stored it.
-fn objects() -> Vec<Value> {
-    let node = |name: &str, zone: &str| {
-        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "uid": name,
-            "labels": { "kubernetes.io/hostname": name, "zone": zone },
-            "managedFields": [{ "manager": "kubelet", "operation": "Update", "fieldsV1": { "f:status": { "f:items": {} } } }] },
-            "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } } })
-    };
-    let running = |name: &str, node: &str, cpu: &str| {
-        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "shop", "uid": name, "labels": { "app": name } },
-            "spec": { "nodeName": node, "priority": 0, "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] },
-            "status": { "phase": "Running", "startTime": "2026-01-01T00:00:00Z" } })
-    };
-    vec![
-        node("n1", "a"),
-        node("n2", "b"),
-        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop", "uid": "shop" } }),
-        running("hog", "n1", "3"),
-        running("pig", "n2", "2"),
-        json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "keep", "namespace": "shop", "uid": "k" },
-            "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "hog" } } }, "status": { "disruptionsAllowed": 0 } }),
-        json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "vip", "uid": "v" }, "value": 1000 }),
-        json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "data", "namespace": "shop", "uid": "d" },
-            "spec": { "volumeName": "pv", "storageClassName": "std", "accessModes": ["ReadWriteOnce"] }, "status": { "phase": "Bound" } }),
-        json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "pv", "uid": "pv" },
-            "spec": { "claimRef": { "namespace": "shop", "name": "data", "uid": "d" }, "capacity": { "storage": "1Gi" },
-                "accessModes": ["ReadWriteOnce"], "storageClassName": "std", "nodeAffinity": { "required": { "nodeSelectorTerms": [
-                { "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["b"] }] }] } } }, "status": { "phase": "Bound" } }),
-        json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "std", "uid": "std" }, "provisioner": "p" }),
-    ]
-}
-
-/// The questions: one of each outcome.
-fn questions() -> Vec<Value> {
-    let pod = |name: &str, spec: &Value| {
-        let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "shop" },
-            "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }] } });
-        merge(&mut pod, &json!({ "spec": spec }));
-        pod
-    };
-    let large = json!([{ "name": "c", "resources": { "requests": { "cpu": "3" } } }]);
-    let volume = |claim: &str| json!({ "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": claim } }] });
-    vec![
-        pod("fits", &json!({})),
-        pod("fits-nowhere", &json!({ "containers": large })),
-        pod(
-            "preempts",
-            &json!({ "containers": large, "priorityClassName": "vip" }),
-        ),
-        pod("bound", &volume("data")),
-        pod("lost", &volume("absent")),
-    ]
-}
-
-/// Objects that decide nothing, some of which share the name of a kind that does.
-fn unrelated() -> [Value; 4] {
-    [
-        json!({ "apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": { "name": "n1", "namespace": "longhorn-system" },
-            "spec": { "allowScheduling": true }, "status": { "conditions": "none" } }),
-        json!({ "apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": { "name": "s" }, "spec": { "selector": 7 } }),
-        json!({ "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "i" } }),
-        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" }, "data": { "items": "[]" } }),
-    ]
-}
-
-/// The kinds of the cluster, with their versions.
-const KINDS: [(&str, &str); 8] = [
-    ("Node", "v1"),
-    ("Namespace", "v1"),
-    ("Pod", "v1"),
-    ("PodDisruptionBudget", "policy/v1"),
-    ("PriorityClass", "scheduling.k8s.io/v1"),
-    ("PersistentVolumeClaim", "v1"),
-    ("PersistentVolume", "v1"),
-    ("StorageClass", "storage.k8s.io/v1"),
-];
-
-/// The same objects as users have them in files.
-fn shapes() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
-    let objects = objects();
-    let of = |kinds: &[&str]| -> Vec<Value> {
-        let some = objects
-            .iter()
-            .filter(|object| kinds.contains(&object["kind"].as_str().unwrap()));
-        some.cloned().collect()
-    };
-    // Items of a typed list have neither kind nor apiVersion.
-    let typed = |kind: &str, version: &str| {
-        let mut items = of(&[kind]);
-        for item in items.iter_mut().filter_map(Value::as_object_mut) {
-            item.remove("kind");
-            item.remove("apiVersion");
-        }
-        json!({ "kind": format!("{kind}List"), "apiVersion": version, "metadata": { "resourceVersion": "9" }, "items": items })
-    };
-    let bundle = KINDS.iter().zip(["1", "2", "3", "4", "5", "6", "7", "8"]);
-    let bundle = bundle.map(|((kind, version), file)| (file, typed(kind, version).to_string()));
-    let mut dump = String::new();
-    for (kind, version) in KINDS {
-        writeln!(dump, "{:#}", typed(kind, version)).unwrap();
-        dump += "==== START logs for container c of pod shop/hog ====\n{\"level\": \"info\"\n==== not the end\n";
-        dump += "==== END logs for container c of pod shop/hog ====\n";
-    }
-    dump += &json!({ "kind": "EventList", "apiVersion": "v1", "items": [{ "reason": "Started" }] })
-        .to_string();
-    let export = json!({
-        "pods": typed("Pod", "v1")["items"], "nodes": typed("Node", "v1")["items"],
-        "pvs": typed("PersistentVolume", "v1")["items"], "pvcs": typed("PersistentVolumeClaim", "v1")["items"],
-        "storageClasses": typed("StorageClass", "v1")["items"], "priorityClasses": typed("PriorityClass", "v1")["items"],
-        "namespaces": typed("Namespace", "v1")["items"],
-        "schedulerConfig": { "kind": "KubeSchedulerConfiguration", "profiles": [] },
-    });
-    let budgets = list(&of(&["PodDisruptionBudget"]));
-    let yaml = |objects: &[Value]| -> String {
-        let documents = objects
-            .iter()
-            .map(|object| serde_saphyr::to_string(object).unwrap());
-        let head = "---\n# Source: chart/templates/x.yaml\n";
-        documents
-            .flat_map(|text| [head.to_owned(), text, "\n".to_owned()])
-            .collect()
-    };
-    let crds = unrelated();
-    let mut old = objects.clone();
-    for object in &mut old {
-        let version = match object["kind"].as_str().unwrap() {
-            "PodDisruptionBudget" => "policy/v1beta1",
-            "PriorityClass" => "scheduling.k8s.io/v1beta1",
-            "StorageClass" => "storage.k8s.io/v1beta1",
-            _ => continue,
-        };
-        object["apiVersion"] = json!(version);
-    }
-    let inner = json!({ "apiVersion": "v1", "kind": "List", "items": of(&["Node", "Pod"]) });
-    let rest = of(&[
-        "Namespace",
-        "PodDisruptionBudget",
-        "PriorityClass",
-        "PersistentVolumeClaim",
-        "PersistentVolume",
-        "StorageClass",
-    ]);
-    let nested = json!({ "apiVersion": "v1", "kind": "List", "items": [inner, { "kind": "List", "items": rest }] });
-    vec![
-        ("a List", vec![("1", list(&objects))]),
-        ("an array", vec![("1", json!(objects).to_string())]),
-        ("a support bundle", bundle.collect()),
-        ("kubectl cluster-info dump", vec![("1", dump)]),
-        (
-            "an export of a simulator",
-            vec![("1", export.to_string()), ("2", budgets.clone())],
-        ),
-        (
-            "the same in YAML",
-            vec![
-                ("1.yaml", serde_saphyr::to_string(&export).unwrap()),
-                ("2", budgets),
-            ],
-        ),
-        ("several documents", vec![("1.yaml", yaml(&objects))]),
-        (
-            "a rendered chart beside",
-            vec![("1", list(&objects)), ("2.yaml", yaml(&crds))],
-        ),
-        (
-            "resources that share a kind's name",
-            vec![("1", list(&[&crds[..], &objects].concat()))],
-        ),
-        ("older versions", vec![("1", list(&old))]),
-        ("Lists in a List", vec![("1", nested.to_string())]),
-    ]
-}
-
-#[test]
-fn a1_a_cluster_has_the_same_answers_in_every_shape_of_a_dump() {
-    let mut expected: Vec<Value> = Vec::new();
-    for (shape, files) in shapes() {
-        let folder = TempDir::new().unwrap();
-        let files: Vec<PathBuf> = files
-            .iter()
-            .map(|(name, text)| written(&folder, name, text))
-            .collect();
-        let mut answers = Vec::new();
-        for pod in questions() {
-            let mut answer = ask(&files, &pod, None);
-            assert_eq!(
-                answer.contradictions(),
-                Vec::<String>::new(),
-                "{shape}: {}",
-                answer.pod
-            );
-            answer.explained["warnings"] = json!(null);
-            answers.push(answer.explained);
-        }
-        if expected.is_empty() {
-            let outcomes = answers
-                .iter()
-                .map(|answer| (answer["chosen"].clone(), answer["nominated"].clone()));
-            let outcomes: Vec<_> = outcomes.collect();
-            let none = || json!(null);
-            let wanted = [
-                (json!("n2"), none()),
-                (none(), none()),
-                (none(), json!("n2")),
-                (json!("n2"), none()),
-                (none(), none()),
-            ];
-            assert_eq!(outcomes, wanted);
-            expected = answers;
-        } else {
-            assert_eq!(json!(answers), json!(expected), "{shape}");
-        }
-    }
-}
-
-#[test]
-fn a1_devices_of_older_versions_are_read_as_those_of_today() {
-    let class = json!({ "apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClass", "metadata": { "name": "gpu", "uid": "g" }, "spec": {} });
-    let slice = |version: &str, device: Value| {
-        json!({ "apiVersion": version, "kind": "ResourceSlice", "metadata": { "name": "s", "uid": "s" }, "spec": { "driver": "gpu.example",
-            "nodeName": "n2", "pool": { "name": "n2", "generation": 1, "resourceSliceCount": 1 }, "devices": [device] } })
-    };
-    let claim = |version: &str, request: Value| {
-        json!({ "apiVersion": version, "kind": "ResourceClaim", "metadata": { "name": "c", "namespace": "shop", "uid": "c" },
-            "spec": { "devices": { "requests": [request] } } })
-    };
-    let fields = json!({ "deviceClassName": "gpu", "selectors": [{ "cel": { "expression": "device.attributes[\"gpu.example\"].model == \"large\"" } }] });
-    let attributes = json!({ "model": { "string": "large" } });
-    let mut old = fields.clone();
-    old["name"] = json!("g");
-    let shapes = [
-        [
-            slice(
-                "resource.k8s.io/v1",
-                json!({ "name": "gpu-0", "attributes": attributes }),
-            ),
-            claim(
-                "resource.k8s.io/v1",
-                json!({ "name": "g", "exactly": fields }),
-            ),
-        ],
-        [
-            slice(
-                "resource.k8s.io/v1beta1",
-                json!({ "name": "gpu-0", "basic": { "attributes": attributes } }),
-            ),
-            claim("resource.k8s.io/v1beta1", old),
-        ],
-    ];
-    let mut pod = questions()[0].clone();
-    merge(
-        &mut pod,
-        &json!({ "spec": { "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } }),
-    );
-    for shape in shapes {
-        let folder = TempDir::new().unwrap();
-        let cluster = [objects(), vec![class.clone()], shape.to_vec()].concat();
-        let cluster = written(&folder, "cluster.json", &list(&cluster));
-        let answers = ask(&[cluster], &pod, None);
-        assert_eq!(answers.contradictions(), Vec::<String>::new());
-        assert_eq!(
-            answers.explained["feasible"],
-            json!(["n2"]),
-            "{}",
-            answers.explained
-        );
-    }
 }

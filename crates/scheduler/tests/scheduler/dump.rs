@@ -8,7 +8,7 @@ use std::io::{self, Read};
 fn read(text: impl Read) -> Result<Loaded, String> {
     let name = "dump".to_owned();
     let release = Compatibility::default();
-    load([Source { name, text }], None, Nominations::All, release)
+    load([Source::new(name, text)], None, Nominations::All, release)
         .map_err(|error| error.to_string())
 }
 

@@ -95,7 +95,12 @@ fn a7_a_dump_has_the_answers_of_the_live_cluster() {
     let ask = |command: &str, from: [&str; 2]| {
         let mut program = scheduler();
         program.args([command, "-o", "json"]).args(from);
-        program.args(["--pod", &files.path("pod.json")]);
+        let flag = if command == "simulate" {
+            "--pods"
+        } else {
+            "--pod"
+        };
+        program.args([flag, &files.path("pod.json")]);
         program.env("KUBECONFIG", files.path("kubeconfig"));
         let mut answer = answer(&program::run(&mut program, ""));
         answer["elapsedSeconds"] = json!(null);
@@ -112,11 +117,9 @@ fn a7_a_dump_has_the_answers_of_the_live_cluster() {
         );
         assert_eq!(rejected["n2"], json!(null), "{live}");
     }
-    let mut simulate = scheduler();
-    simulate.args(["simulate", "-o", "json", "--cluster", &cluster]);
-    simulate.args(["--pods", &files.path("pod.json")]);
-    let simulated = answer(&program::run(&mut simulate, ""));
-    assert_eq!(simulated["placed"], json!({ "default/web": "n2" }));
+    let live = ask("simulate", ["--context", "testkit"]);
+    assert_eq!(ask("simulate", ["--cluster", &cluster]), live);
+    assert_eq!(live["placed"], json!({ "default/web": "n2" }));
 }
 
 #[test]
@@ -145,10 +148,12 @@ fn a2_lists_that_only_admission_needs_may_be_forbidden_which_is_said() {
     // Without pods there is no answer.
     let rules = json!([rule("", &["nodes", "namespaces"])]);
     api.grant("token", "reader", Some(rules));
-    let mut program = scheduler();
-    program.args(["dump", "--context", "testkit"]);
-    let output = program::run(program.env("KUBECONFIG", files.path("kubeconfig")), "");
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    for command in ["dump", "simulate"] {
+        let mut program = scheduler();
+        program.args([command, "--context", "testkit"]);
+        let output = program::run(program.env("KUBECONFIG", files.path("kubeconfig")), "");
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    }
 }
 
 #[test]

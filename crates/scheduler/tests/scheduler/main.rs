@@ -9,6 +9,7 @@ mod devices_oracle;
 mod documents;
 mod dump;
 mod dump_command;
+mod dump_shapes;
 mod explain;
 mod extender;
 mod group_victims;

@@ -296,3 +296,88 @@ fn a1_a_stored_pod_in_the_network_of_its_node_holds_the_ports_of_its_containers(
     let full = [&taken[..], &[stored("holder2", Some("n2"))]].concat();
     both_place(&full, &stored("hn", None), &json!([]));
 }
+
+#[test]
+fn a1_a_workload_whose_pods_only_its_controller_knows_is_refused_alone_and_named_beside_pods() {
+    let job = json!({ "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": { "name": "train" },
+        "spec": { "schedulerName": "volcano", "tasks": [{ "name": "w", "replicas": 2,
+            "template": { "spec": { "containers": [{ "name": "a", "image": "x" }] } } }] } });
+    let set = json!({ "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": { "name": "set" },
+        "spec": { "replicatedJobs": [{ "name": "w", "template": { "spec": { "template": { "spec": { "containers": [{ "name": "a" }] } } } } }] } });
+    let cluster = file(&json!([node("n1", &json!({}))]));
+    let says = [
+        (
+            &job,
+            "holds 0 pods",
+            "it holds 1 Job of batch.volcano.sh; batch sessions place the pods of Volcano's jobs, and no command here does: see evictd-batch why: Job of batch.volcano.sh default/train\n",
+        ),
+        (
+            &set,
+            "holds 0 pods",
+            "it holds 1 JobSet; workloads are left out whose pods only their controllers know: give the pods themselves: JobSet default/set\n",
+        ),
+    ];
+    for (workload, start, end) in says {
+        for (command, flag) in [
+            ("explain", "--pod"),
+            ("plan", "--pod"),
+            ("simulate", "--pods"),
+        ] {
+            let ask = |objects: &Value| {
+                let pods = file(objects);
+                let mut program = scheduler();
+                program.arg(command).arg("--cluster").arg(cluster.path());
+                let output = program::run(program.arg(flag).arg(pods.path()), "");
+                (
+                    output.status.code(),
+                    String::from_utf8(output.stderr).unwrap(),
+                )
+            };
+            let (code, stderr) = ask(workload);
+            assert!(
+                code == Some(2) && stderr.contains(start) && stderr.ends_with(end),
+                "{command}: {stderr}"
+            );
+            let (code, stderr) = ask(&json!([workload, pod("beside", &json!({}))]));
+            let note = end.split_once("; ").unwrap().1;
+            assert!(
+                code == Some(0) && stderr.contains(note),
+                "{command}: {stderr}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a6_of_a_daemon_set_no_command_counts_replicas() {
+    let set = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent" },
+        "spec": { "template": { "spec": { "containers": [{ "name": "a", "image": "x" }] } } } });
+    let cluster = [node("n1", &json!({}))];
+    for command in ["explain", "plan"] {
+        assert_eq!(
+            asked(command, &cluster, &set).0["replicas"],
+            json!(null),
+            "{command}"
+        );
+    }
+    assert_eq!(simulated(&cluster, &set).0["moreFit"], json!(null));
+}
+
+#[test]
+fn a1_stdin_is_read_once_by_every_command() {
+    for (command, flag) in [
+        ("explain", "--pod"),
+        ("plan", "--pod"),
+        ("simulate", "--pods"),
+    ] {
+        let output = program::run(
+            scheduler().args([command, "--cluster", "-", flag, "-"]),
+            "{}",
+        );
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && stderr.contains("only one file can be -"),
+            "{command}: {stderr}"
+        );
+    }
+}

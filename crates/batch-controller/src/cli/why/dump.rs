@@ -5,12 +5,13 @@ use evictd_batch::session::Objects;
 use evictd_batch_objects::Job;
 use evictd_command::Failure;
 use evictd_document::{
-    Document, InvalidField, LARGE, Loader, Mistake, OtherObject, Receiver, Source,
+    Document, InputFile, InvalidField, LARGE, Loader, Mistake, OtherObject, Receiver, Source,
 };
 use evictd_manifests as manifests;
 use evictd_pod::wire::null_is_default;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
 /// The fields of Kubernetes objects and lists, which a session does not have.
@@ -28,15 +29,33 @@ struct FurtherObjects {
 }
 
 pub(super) fn read(files: &[PathBuf]) -> Result<ClusterObjects, Failure> {
-    let documents = files.iter().map(|file| Document::read(file, LARGE));
-    let documents: Vec<Document> = documents
-        .collect::<Result<_, _>>()
-        .map_err(Failure::input)?;
-    let mut cluster = match documents.as_slice() {
-        [document] if is_session(document) => session(document)?,
-        documents => objects(documents)?,
+    let inputs = files.iter().map(|file| InputFile::at(file));
+    let inputs: Result<Vec<_>, _> = inputs.collect();
+    let inputs = inputs.map_err(Failure::input)?.concat();
+    let mut cluster = match inputs.as_slice() {
+        [input] if !input.is_found => {
+            let document = Document::read(&input.path, LARGE).map_err(Failure::input)?;
+            if is_session(&document) {
+                session(&document)?
+            } else {
+                objects(vec![source(document)])?
+            }
+        }
+        inputs => {
+            let sources = inputs.iter().map(|input| {
+                if input.is_found {
+                    return Ok(input.source().map(|text| Box::new(text) as Box<dyn Read>));
+                }
+                Document::read(&input.path, LARGE).map(source)
+            });
+            let sources: Result<Vec<_>, _> = sources.collect();
+            objects(sources.map_err(Failure::input)?)?
+        }
     };
-    let names: Vec<&str> = documents.iter().map(Document::name).collect();
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
     for (what, missing) in [
         ("nodes", cluster.objects.nodes.is_empty()),
         ("queues", cluster.objects.queues.is_empty()),
@@ -64,13 +83,16 @@ fn session(document: &Document) -> Result<ClusterObjects, Failure> {
     })
 }
 
-fn objects(documents: &[Document]) -> Result<ClusterObjects, Failure> {
+fn source(document: Document) -> Source<Box<dyn Read>> {
+    let name = document.name().to_owned();
+    Source::new(name, Box::new(Cursor::new(document.into_text())))
+}
+
+fn objects(sources: Vec<Source<Box<dyn Read>>>) -> Result<ClusterObjects, Failure> {
     let mut cluster = ClusterObjects::default();
     let mut loader = Loader::of_cluster(&mut cluster, false);
-    for document in documents {
-        let text = document.text().as_bytes();
-        let name = document.name().to_owned();
-        loader.read(Source { name, text }).map_err(Failure::input)?;
+    for source in sources {
+        loader.read(source).map_err(Failure::input)?;
     }
     let read = loader.finish().map_err(Failure::input)?;
     let mut assumptions = read.assumptions;

@@ -44,6 +44,7 @@ pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writ
     }
     let bindings = number(writer.bindings_in_flight());
     metrics.goroutines.set(["binding"], bindings);
+    writer.update_work_queues();
     for (pool, event, count) in scheduler.take_incoming_pods() {
         let queue = match pool {
             Pool::Active => "active",

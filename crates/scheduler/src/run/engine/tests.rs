@@ -87,7 +87,7 @@ impl Running {
         let (synced, _) = watch::channel(false);
         let view = View::default();
         let ports = Ports {
-            writer: Writer::new(actions, events.clone(), Limits::default()),
+            writer: Writer::new(actions, events.clone(), Limits::default(), &metrics),
             events: events.clone(),
             watch_events,
             role,

@@ -41,6 +41,13 @@ scheduler_scheduling_algorithm_duration_seconds histogram ALPHA - 0.001..16.384 
 scheduler_scheduling_attempt_duration_seconds histogram STABLE profile,result 0.001..16.384 15
 scheduler_store_schedule_results_duration_seconds histogram ALPHA profile 0.00001..0.02048 12
 scheduler_unschedulable_pods gauge BETA plugin,profile
+workqueue_adds_total counter BETA name
+workqueue_depth gauge BETA name
+workqueue_longest_running_processor_seconds gauge BETA name
+workqueue_queue_duration_seconds histogram BETA name 0..10 10
+workqueue_retries_total counter BETA name
+workqueue_unfinished_work_seconds gauge BETA name
+workqueue_work_duration_seconds histogram BETA name 0..10 10
 ";
 
 /// Gives every metric a sample.
@@ -81,6 +88,7 @@ fn touch(metrics: &Metrics) {
     metrics.batch_cache_flushed.add(["p", "r"], 1);
     metrics.get_node_hint_duration.observe(["true", "p"], 0.1);
     metrics.store_schedule_results_duration.observe(["p"], 0.1);
+    metrics.work_queues.queue("binding").retried(0);
     metrics
         .leader_election_master_status
         .set(["kube-scheduler"], 1);

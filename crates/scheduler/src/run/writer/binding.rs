@@ -3,6 +3,7 @@
 use super::PodRef;
 use super::calls::Calls;
 use crate::run::api_retry::{ApiRetry, Failure, FailureKind};
+use crate::run::metrics::WorkQueue;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -16,7 +17,12 @@ const PAUSES: [Duration; 5] = [
 ];
 
 /// Creates the binding. The API server binds a pod only once, even if two schedulers lead for a moment.
-pub(super) async fn bind(calls: &Calls, pod: &PodRef, node: &str) -> Result<(), Failure> {
+pub(super) async fn bind(
+    calls: &Calls,
+    pod: &PodRef,
+    node: &str,
+    queue: &WorkQueue,
+) -> Result<(), Failure> {
     let mut retry = ApiRetry::default();
     loop {
         let Err(error) = calls.bind(pod, node).await else {
@@ -30,6 +36,7 @@ pub(super) async fn bind(calls: &Calls, pod: &PodRef, node: &str) -> Result<(), 
             return settled;
         }
         next?;
+        queue.retried(1);
     }
 }
 

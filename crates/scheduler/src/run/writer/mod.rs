@@ -35,7 +35,7 @@ pub(crate) use status::StatusPatch;
 use super::api_retry::{Failure, FailureKind};
 use super::events::Events;
 use super::extenders::Binder;
-use super::metrics::BindingRecorder;
+use super::metrics::{BindingRecorder, Metrics, WorkItem, WorkQueue};
 use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_batch::session::GroupWrite;
@@ -189,6 +189,8 @@ struct Shared {
     /// How many of them wait at a gang barrier.
     at_barrier: AtomicUsize,
     outcomes: mpsc::UnboundedSender<Outcome>,
+    binding_queue: WorkQueue,
+    preemption_queue: WorkQueue,
 }
 
 /// Counts a binding while it exists.
@@ -217,6 +219,7 @@ impl Writer {
         actions: Actions,
         events: Events,
         limits: Limits,
+        metrics: &Metrics,
     ) -> (Self, mpsc::UnboundedReceiver<Outcome>) {
         let (outcomes, received) = mpsc::unbounded_channel();
         let calls = Calls::new(actions, limits.call);
@@ -224,6 +227,8 @@ impl Writer {
         tokio::spawn(groups::write(calls.clone(), queue));
         let (batch_statuses, queue) = write_queue();
         tokio::spawn(batch::write(calls.clone(), queue, outcomes.clone()));
+        let binding_queue = metrics.work_queues.queue("binding");
+        binding_queue.retried(0);
         let shared = Shared {
             statuses: Statuses::new(calls.clone(), limits.statuses, outcomes.clone()),
             calls,
@@ -238,6 +243,8 @@ impl Writer {
             binding_calls: watch::Sender::new(0),
             at_barrier: AtomicUsize::new(0),
             outcomes,
+            binding_queue,
+            preemption_queue: metrics.work_queues.queue("preemption"),
         };
         (Self(Arc::new(shared)), received)
     }
@@ -252,9 +259,13 @@ impl Writer {
             return Err(Busy::Full);
         }
         let shared = Arc::clone(&self.0);
+        let mut work = shared.binding_queue.add();
         tokio::spawn(async move {
             let mut call = None;
-            let result = shared.bind(&pod, &node, options, &mut call).await;
+            let result = shared
+                .bind(&pod, &node, options, &mut call, &mut work)
+                .await;
+            drop(work);
             shared.bindings_begun.fetch_sub(1, Ordering::Relaxed);
             shared.report(match result {
                 Ok(()) => Outcome::Bound { pod, node },
@@ -302,11 +313,16 @@ impl Writer {
     /// before the first has ended.
     pub(crate) fn preempt(&self, preemption: Preemption) {
         let shared = Arc::clone(&self.0);
+        let mut work = shared.preemption_queue.add();
         tokio::spawn(async move {
             let result = match shared.preemptions.acquire().await {
-                Ok(_turn) => preemption::carry_out(&shared, &preemption).await,
+                Ok(_turn) => {
+                    work.begin();
+                    preemption::carry_out(&shared, &preemption).await
+                }
                 Err(_) => Err(Failure::stopped()),
             };
+            drop(work);
             shared.report(Outcome::Preempted {
                 preemptor: preemption.preemptor,
                 failure: result.err(),
@@ -319,6 +335,12 @@ impl Writer {
         let at_barrier = self.0.at_barrier.load(Ordering::Relaxed);
         let begun = self.0.bindings_begun.load(Ordering::Relaxed);
         begun.saturating_sub(at_barrier)
+    }
+
+    /// Brings the gauges of the tasks up to date.
+    pub(crate) fn update_work_queues(&self) {
+        self.0.binding_queue.update();
+        self.0.preemption_queue.update();
     }
 
     /// Waits until the result of each binding that is under way is in the channel.
@@ -342,13 +364,14 @@ impl Writer {
 
 impl Shared {
     /// `PreBind` and Bind. If one of them fails, the changes of the pod's claims are undone.
-    /// `call` counts the binding from when its call begins.
+    /// `call` counts the binding from when its call begins, `work` measures it.
     async fn bind(
         &self,
         pod: &PodRef,
         node: &str,
         options: BindOptions,
         call: &mut Option<BindingCall>,
+        work: &mut WorkItem,
     ) -> Result<(), Failure> {
         let began = Instant::now();
         let mut ready = self.pre_bind(pod, node, &options).await;
@@ -367,12 +390,13 @@ impl Shared {
         let deallocates = options.gang_barrier.is_some() && ready.is_err();
         let mut result = match (ready, self.bindings.acquire().await) {
             (Ok(()), Ok(_turn)) => {
+                work.begin();
                 *call = Some(BindingCall::begin(&self.binding_calls));
                 if let Some(binder) = &options.binder {
                     binder.bind(pod, node).await
                 } else {
                     let began = Instant::now();
-                    let bound = binding::bind(&self.calls, pod, node).await;
+                    let bound = binding::bind(&self.calls, pod, node, &self.binding_queue).await;
                     ran(Point::Bind, bound.is_ok(), began);
                     bound
                 }

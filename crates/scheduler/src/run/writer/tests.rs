@@ -5,6 +5,7 @@ use super::{
 };
 use crate::run::api_retry::{Failure, FailureKind};
 use crate::run::events::Events;
+use crate::run::metrics::Metrics;
 use crate::run::pod_ref::PodRef;
 use evictd_batch::session::EvictionKind;
 use evictd_cluster_client::events::Group;
@@ -52,7 +53,8 @@ impl Shop {
             [("default-scheduler", Group::Events)],
             Timestamp::now,
         );
-        let (writer, outcomes) = Writer::new(actions, events.clone(), limits);
+        let (writer, outcomes) =
+            Writer::new(actions, events.clone(), limits, &Metrics::new(false).0);
         Self {
             api,
             admin,
