@@ -128,6 +128,7 @@ impl Admission {
             }
             return Ok(admitted);
         }
+        admitted.notes.extend(notes_of_defaults(&admitted.pod.spec));
         defaults::complete(&mut admitted.pod);
         // The order is that of the API server, because a plugin sees the fields that others have set before it.
         self.limit_ranges.set_defaults(&mut admitted);
@@ -171,6 +172,28 @@ impl Admitted {
             message,
         }
     }
+}
+
+/// The defaults that the spec of a pod will get, as far as they may decide about its node.
+fn notes_of_defaults(spec: &wire::PodSpec) -> impl Iterator<Item = String> {
+    let containers = || spec.containers.iter().chain(&spec.init_containers);
+    let lacks_requests = |resources: &wire::ResourceRequirements| {
+        let mut limits = resources.limits.iter();
+        limits.any(|(name, _)| !resources.requests.contains_key(name))
+    };
+    let of_pod = spec.resources.as_ref().is_some_and(lacks_requests);
+    let limits = of_pod || containers().any(|container| lacks_requests(&container.resources));
+    let mut ports = containers().flat_map(|container| &container.ports);
+    let ports = spec.host_network && ports.any(|port| port.host_port == 0);
+    let notes = [
+        (limits, "missing requests are set to the limits"),
+        (
+            ports,
+            "in the network of the node, ports of containers are host ports",
+        ),
+    ];
+    let set = notes.into_iter().filter(|(is_set, _)| *is_set);
+    set.map(|(_, note)| note.to_owned())
 }
 
 /// Gives an object without a UID one. Allocations know claims and their pods by UID, so that two without one would count as the same.

@@ -29,9 +29,10 @@ impl Maker<'_> {
             .running(namespace, &self.workload.kind, &metadata.name);
         let covered: HashSet<&str> = running.iter().map(|pod| pod.node.as_str()).collect();
         let mut template = self.pod(String::new());
+        let written = Pod::from_wire(template.pod.clone());
         tolerate(&mut template.pod.spec);
         let compiled = Pod::from_wire(template.pod.clone());
-        let mut unfit = 0;
+        let (mut unfit, mut tolerated) = (0, 0);
         for node in &self.existing.nodes {
             let name = node.metadata.name.as_str();
             if covered.contains(name) {
@@ -42,13 +43,22 @@ impl Maker<'_> {
                 unfit += 1;
                 continue;
             }
+            tolerated += usize::from(!may_run(&written, node));
             let mut pod = template.clone();
             pod.pod.metadata.name = format!("{}-{name}", metadata.name);
             bind_to(&mut pod.pod.spec, name);
             expansion.pods.push(pod);
         }
+        let nodes = |count: usize| if count == 1 { "node" } else { "nodes" };
+        if tolerated > 0 {
+            let (title, nodes) = (self.title(), nodes(tolerated));
+            let note = format!(
+                "{title}: its controller lets it tolerate the state of {tolerated} {nodes}"
+            );
+            expansion.notes.push(note);
+        }
         if unfit > 0 {
-            let nodes = if unfit == 1 { "node" } else { "nodes" };
+            let nodes = nodes(unfit);
             let note = format!(
                 "{}: {unfit} {nodes} left out by its node selector, affinity or tolerations",
                 self.title()

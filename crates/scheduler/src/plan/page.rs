@@ -169,7 +169,13 @@ pub(super) fn reasons(answer: &Answer) -> Vec<(String, Vec<&str>)> {
         }
         let reasons = status.reasons.join(", ");
         let group = if status.code == Code::Unschedulable.as_str() {
-            format!("not tried, or removed by an extender: {reasons}")
+            // With a preemption, candidates beyond a sample and those that extenders remove are left.
+            let why = if answer.fits_without_preemption || !answer.eligible {
+                "no preemption was tried"
+            } else {
+                "not tried, or removed by an extender"
+            };
+            format!("{why}: {reasons}")
         } else {
             format!("preemption cannot help: {reasons}")
         };

@@ -381,3 +381,49 @@ fn a1_stdin_is_read_once_by_every_command() {
         );
     }
 }
+
+#[test]
+fn a2_defaults_that_may_decide_are_said_in_a_line_each() {
+    let with = |spec: Value| json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "q" }, "spec": spec });
+    let ports = json!([{ "containerPort": 8080 }]);
+    let cordoned = {
+        let mut node = node("n2", &json!({}));
+        node["spec"] = json!({ "taints": [{ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" }] });
+        node
+    };
+    let mut bare = node("n1", &json!({}));
+    bare["metadata"]["uid"] = json!(null);
+    bare["status"] = json!({ "capacity": bare["status"]["allocatable"] });
+    let cluster = [bare, cordoned];
+    let set = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent" },
+        "spec": { "template": { "spec": { "containers": [{ "name": "a", "image": "x" }] } } } });
+    let cases = [
+        (
+            with(
+                json!({ "containers": [{ "name": "c", "resources": { "limits": { "cpu": "1" } } }] }),
+            ),
+            "missing requests are set to the limits: Pod default/q",
+        ),
+        (
+            with(json!({ "hostNetwork": true, "containers": [{ "name": "c", "ports": ports }] })),
+            "in the network of the node, ports of containers are host ports: Pod default/q",
+        ),
+        (
+            with(json!({ "containers": [{ "name": "c" }] })),
+            "offer all of their capacity: Node n1",
+        ),
+    ];
+    for (pod, line) in cases {
+        for command in ["explain", "plan", "simulate"] {
+            let (_, warnings) = asked(command, &cluster, &pod);
+            assert!(warnings.contains(line), "{command}: {warnings}");
+        }
+    }
+    let (answer, warnings) = simulated(&cluster, &set);
+    let line = "DaemonSet default/agent: its controller lets it tolerate the state of 1 node";
+    assert!(warnings.contains(line), "{warnings}");
+    assert_eq!(
+        answer["placed"],
+        json!({ "default/agent-n1": "n1", "default/agent-n2": "n2" })
+    );
+}

@@ -61,6 +61,13 @@ fn the_page_of_a_plan_without_victims() {
         &[],
     ));
     assert!(page.contains("fits without preemption."), "{page}");
+    // Only where a preemption was tried, a node may be one that it left out.
+    let reason = "no preemption was tried: Insufficient cpu";
+    assert!(page.contains(reason), "{page}");
+    let mut never = pending(10);
+    never["spec"]["preemptionPolicy"] = json!("Never");
+    let page = stdout(&plan(list(&cluster()), &never, &[]));
+    assert!(page.contains(reason), "{page}");
     let page = stdout(&plan(list(&cluster()), &pending(0), &[]));
     assert!(page.contains("preemption does not help"), "{page}");
     assert!(
