@@ -3,7 +3,6 @@
 
 use crate::error::DocumentError;
 use crate::objects::Source;
-use evictd_manifests::Kind;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -112,23 +111,4 @@ fn walk(directory: &Path, depth: usize, files: &mut Vec<InputFile>) -> io::Resul
 fn is_text_of_objects(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     matches!(extension, Some("json" | "yaml" | "yml"))
-}
-
-/// The kind of the objects of a file by its name or that of its folder, such as `pods/shop.json` or `storage-classes.json` of a
-/// support bundle, whose objects may have no kind.
-pub(crate) fn kind_of_path(path: &str) -> Option<&'static str> {
-    let path = Path::new(path);
-    let names = [path.file_stem(), path.parent().and_then(Path::file_name)];
-    names.into_iter().flatten().find_map(|name| {
-        let name = name.to_str()?.replace(['-', '_'], "").to_lowercase();
-        let resource = match name.as_str() {
-            "pvs" => "persistentvolumes",
-            "pvcs" => "persistentvolumeclaims",
-            name => name,
-        };
-        let mut kinds = Kind::ALL.iter();
-        kinds
-            .find(|kind| kind.resource() == resource)
-            .map(|kind| kind.as_str())
-    })
 }

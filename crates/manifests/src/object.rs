@@ -2,7 +2,6 @@
 
 use crate::manifest::PodManifest;
 use crate::wire::{LimitRange, ResourceClaimTemplate, RuntimeClass};
-use crate::workload::is_known_workload;
 use evictd_pod::Node;
 use evictd_pod::wire::{self, Metadata};
 use serde::Deserialize;
@@ -204,17 +203,6 @@ impl Kind {
             self,
             Self::ReplicaSet | Self::StatefulSet | Self::ReplicationController
         )
-    }
-
-    /// The title of objects of another kind in messages: the kind, with its group where a kind that is read has that name.
-    pub fn title_of_other(name: &str, api_version: &str) -> String {
-        let is_known = Self::of(name, "").is_some() || is_known_workload(name, "");
-        match group_of(api_version) {
-            Some(group) if is_known && !is_known_workload(name, api_version) => {
-                format!("{name} of {group}")
-            }
-            _ => name.to_owned(),
-        }
     }
 }
 

@@ -148,11 +148,6 @@ pub fn is_workload(object: &Value) -> bool {
         .any(|template| template["spec"].is_object())
 }
 
-/// Whether a kind is a workload of Kubernetes or Argo.
-pub(crate) fn is_known_workload(kind: &str, api_version: &str) -> bool {
-    Kind::of(kind, api_version) != Kind::Other
-}
-
 /// One pod of a workload under the workload's name, with its claims, before admission: the pod of the question whether its
 /// pods fit. How many there are, and whether some exist, does not matter.
 ///

@@ -94,7 +94,7 @@ fn why(error: DocumentError) -> (String, Option<Place>, String) {
         }
         DocumentError::Endless { name, .. } => (name, None, "has no end".to_owned()),
         DocumentError::Read { name, source } => (name, None, source.to_string()),
-        DocumentError::Directory(name) => {
+        DocumentError::Directory(name) | DocumentError::EmptyDirectory(name) => {
             (name, None, "is a directory; a file is needed".to_owned())
         }
         DocumentError::TooLarge { name, limit } => {

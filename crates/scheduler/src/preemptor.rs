@@ -104,6 +104,14 @@ impl PodSource {
     }
 }
 
+/// Why no scheduler tries a pod that names its node.
+pub(crate) fn node_named_by(pod: &wire::Pod) -> Option<String> {
+    let node = &pod.spec.node_name;
+    (!node.is_empty()).then(|| {
+        format!("its spec.nodeName is {node}: no scheduler tries it, and the kubelet there decides")
+    })
+}
+
 /// The key of the first pod or workload of a manifest.
 fn key_of(value: &Value) -> Option<PodKey> {
     let items = value.get("items").unwrap_or(value).as_array();
@@ -164,5 +172,11 @@ fn admitted(document: &Document, loaded: &mut Loaded) -> Result<wire::Pod, Preem
         .into_iter()
         .for_each(|line| assumptions.note(line));
     assumptions.ignore(&ignored, " of --pod");
+    if let Some(reason) = node_named_by(&pod) {
+        let name = pod.metadata.full_name();
+        assumptions.note(format!(
+            "{reason}; the answer is that of the filters: Pod {name}"
+        ));
+    }
     Ok(pod)
 }

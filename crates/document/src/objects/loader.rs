@@ -1,13 +1,13 @@
 //! Checks objects one by one and completes those that no API server has stored.
 
 use super::assumptions::Assumptions;
+use super::file_kind::kind_of_path;
 use super::items::{Found, Sink};
 use super::other_groups::{OtherGroup, note_workload};
 use super::receiver::{Explain, InvalidField, OtherObject, Receiver};
 use super::scan::Scanner;
 use super::{LARGEST_YAML, ObjectsError, Source, Text, read_json};
 use crate::amounts::{Amount, Wrong, amounts_of};
-use crate::directory::kind_of_path;
 use crate::document::Document;
 use crate::encoding::Utf8;
 use crate::error::DocumentError;

@@ -4,6 +4,7 @@
 //! person wrote. Only the objects are kept that [`evictd_manifests::Kind`] names, so that the size of a dump does not matter.
 
 mod assumptions;
+mod file_kind;
 mod items;
 mod loader;
 mod other_groups;

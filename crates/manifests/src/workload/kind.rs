@@ -1,6 +1,6 @@
 //! The kinds of workloads whose controllers differ.
 
-use crate::object::group_of;
+use crate::object::{self, group_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -37,5 +37,17 @@ impl Kind {
 
     pub(super) const fn is_job(self) -> bool {
         matches!(self, Self::Job | Self::CronJob)
+    }
+}
+
+impl object::Kind {
+    /// The title of objects of another kind in messages: the kind, with its group where a known kind has that name.
+    pub fn title_of_other(name: &str, api_version: &str) -> String {
+        let is_workload = |version| Kind::of(name, version) != Kind::Other;
+        let is_known = Self::of(name, "").is_some() || is_workload("");
+        match group_of(api_version) {
+            Some(group) if is_known && !is_workload(api_version) => format!("{name} of {group}"),
+            _ => name.to_owned(),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::new_nodes::NewNodes;
 use crate::dump::{self, Built, counts_of};
+use crate::preemptor::node_named_by;
 use evictd_document::{Assumptions, Loaded, Loader, ObjectsError, Source};
 use evictd_manifests::Object;
 use evictd_placement::{Cluster, Pod};
@@ -27,6 +28,8 @@ pub(crate) struct WhatIf {
     moved: BTreeSet<String>,
     /// The names of the added nodes.
     added: Vec<String>,
+    /// The added pods that name their node, which no scheduler tries, and why.
+    assigned: BTreeMap<String, String>,
     /// One of the added pods of each workload: it is counted how many more of them fit.
     counted: Vec<String>,
     pub(crate) assumptions: Assumptions,
@@ -139,6 +142,7 @@ impl WhatIf {
             known.assumptions.add(assumption, || name);
         }
         let counted = counted(&created);
+        let assigned = assigned(&created);
         let moved = pending
             .iter()
             .map(|pod| pod.metadata().full_name())
@@ -157,6 +161,7 @@ impl WhatIf {
             cannot_move,
             moved,
             added: added.unwrap_or_default(),
+            assigned,
             counted,
             assumptions,
         })
@@ -193,8 +198,9 @@ impl WhatIf {
         (built, pods)
     }
 
-    /// Adds the drained pods that cannot move.
-    pub(crate) fn outcome(&self, outcome: SequenceOutcome) -> WhatIfOutcome {
+    /// Adds the drained pods that cannot move, and the pods that were not tried because they name their node.
+    pub(crate) fn outcome(&self, mut outcome: SequenceOutcome) -> WhatIfOutcome {
+        outcome.not_tried.extend(self.assigned.clone());
         let mut cannot_move = self.cannot_move.clone();
         let stuck = outcome.unschedulable.iter();
         for (pod, message) in stuck.filter(|(pod, _)| self.moved.contains(*pod)) {
@@ -283,6 +289,16 @@ fn counted(created: &[Object]) -> Vec<String> {
         last.insert((namespace, workload), metadata.full_name());
     }
     last.into_values().take(MOST_COUNTED).collect()
+}
+
+/// The pods that name their node, with the reason why no scheduler tries them.
+fn assigned(created: &[Object]) -> BTreeMap<String, String> {
+    let pods = created.iter().filter_map(|object| match object {
+        Object::Pod(manifest) => Some(&manifest.pod),
+        _ => None,
+    });
+    let assigned = pods.filter_map(|pod| Some((pod.metadata.full_name(), node_named_by(pod)?)));
+    assigned.collect()
 }
 
 /// Checks that the nodes of these flags exist.

@@ -427,3 +427,22 @@ fn a2_defaults_that_may_decide_are_said_in_a_line_each() {
         json!({ "default/agent-n1": "n1", "default/agent-n2": "n2" })
     );
 }
+
+#[test]
+fn a4_of_a_manifest_that_names_its_node_every_command_says_that_no_scheduler_tries_it() {
+    let cluster = [node("n1", &json!({}))];
+    for name in ["n1", "absent"] {
+        let pod = pod("q", &json!({ "nodeName": name }));
+        let reason = format!("its spec.nodeName is {name}: no scheduler tries it");
+        for command in ["explain", "plan"] {
+            let (_, warnings) = asked(command, &cluster, &pod);
+            assert!(warnings.contains(&reason), "{command}: {warnings}");
+        }
+        let (answer, _) = simulated(&cluster, &pod);
+        let found = answer["notTried"]["default/q"].as_str();
+        assert!(
+            found.is_some_and(|found| found.starts_with(&reason)),
+            "{answer}"
+        );
+    }
+}
