@@ -215,7 +215,10 @@ fn a_daemon_set_has_a_pod_on_each_node_that_may_run_one() {
     assert_eq!(terms[0].match_fields[0].values, ["a"]);
     assert_eq!(
         expansion.notes,
-        ["DaemonSet shop/web: 2 nodes left out by its node selector, affinity or tolerations"]
+        [
+            "DaemonSet shop/web: its controller lets it tolerate the state of 1 node",
+            "DaemonSet shop/web: 2 nodes left out by its node selector, affinity or tolerations"
+        ]
     );
 }
 
