@@ -3,6 +3,7 @@
 use crate::claim::{Claim, ResolvedSubrequest, Subrequest};
 use crate::slice::Slice;
 use evictd_pod::Quantity;
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire::{
     self, AllocatedConfiguration, AllocatedDevice, AllocatedDevices, Allocation, Device,
     DeviceConfiguration, NodeSelector, NodeSelectorTerm, Requirement,
@@ -24,7 +25,7 @@ pub(crate) fn of(
     claim: &Claim,
     chosen: &[ResolvedSubrequest<'_>],
     given: &[Given<'_>],
-    node: &str,
+    (node, release): (&str, Release),
 ) -> Allocation {
     let results = given.iter().enumerate().map(|(index, given)| {
         let share = given.share.as_ref();
@@ -44,7 +45,10 @@ pub(crate) fn of(
     Allocation {
         devices: AllocatedDevices {
             results: results.collect(),
-            config: configurations(claim, chosen),
+            config: match release {
+                Release::V1_36 => configurations(claim, chosen),
+                Release::V1_37 => short(claim, configurations(claim, chosen)),
+            },
         },
         node_selector: node_selector(given, node),
         allocation_timestamp: None,
@@ -151,6 +155,31 @@ fn configurations(claim: &Claim, chosen: &[ResolvedSubrequest<'_>]) -> Vec<Alloc
         }
     }
     configurations
+}
+
+/// As 1.37 writes them: each once, and without requests where it is for all of the claim (S7-194).
+fn short(claim: &Claim, all: Vec<AllocatedConfiguration>) -> Vec<AllocatedConfiguration> {
+    let mut short: Vec<AllocatedConfiguration> = Vec::new();
+    for mut configuration in all {
+        let named = &configuration.configuration.requests;
+        let is_named = |request: &str| {
+            let mut named = named.iter().map(|name| base(name));
+            named.any(|name| name == request)
+        };
+        let mut requests = claim.requests.iter();
+        if requests.all(|request| is_named(&request.name)) {
+            configuration.configuration.requests.clear();
+        }
+        if !short.contains(&configuration) {
+            short.push(configuration);
+        }
+    }
+    short
+}
+
+/// The request of an alternative.
+fn base(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(request, _)| request)
 }
 
 /// The nodes that can use the devices: the node of the first node-local device, or the nodes that all devices allow.

@@ -50,20 +50,28 @@ fn share(requested: Option<Quantity>, capacity: &DeviceCapacity) -> Quantity {
     larger.copied().unwrap_or(requested)
 }
 
-/// The smallest share of the range that is not less. A rounded one is binary, as kube-scheduler writes it.
+/// The smallest share of the range that is not less. A rounded one is binary, as kube-scheduler writes it. Fractions count, as in
+/// 1.37 (S7-155).
 fn in_range(requested: Quantity, range: CapacityRange, min: Quantity) -> Quantity {
     if requested < min {
         return min;
     }
-    let Some(step) = range.step.map(|step| step.value()).filter(|step| *step > 0) else {
+    let step = range.step.map_or(0, |step| step.nano_value());
+    if step <= 0 {
         return requested;
-    };
-    let (min, requested) = (i128::from(min.value()), i128::from(requested.value()));
-    let step = i128::from(step);
+    }
+    let (min, requested) = (min.nano_value(), requested.nano_value());
     let steps = (requested - min + step - 1).div_euclid(step);
-    let share = i64::try_from(min + steps * step).unwrap_or(i64::MAX);
-    Quantity::new(share, Format::BinarySi)
+    let share = min.saturating_add(steps.saturating_mul(step));
+    let whole = i64::try_from(share / NANO).unwrap_or(i64::MAX);
+    match i64::try_from(share / (NANO / 1000)) {
+        Ok(milli) if share % NANO != 0 => Quantity::milli(milli),
+        _ => Quantity::new(whole, Format::BinarySi),
+    }
 }
+
+/// Billionths of a unit.
+const NANO: i128 = 1_000_000_000;
 
 fn is_allowed(share: Quantity, policy: Option<&CapacityPolicy>) -> bool {
     let Some(policy) = policy else {
@@ -73,10 +81,9 @@ fn is_allowed(share: Quantity, policy: Option<&CapacityPolicy>) -> bool {
         return true;
     }
     if let Some(range) = &policy.valid_range {
-        let min = range.min.map_or(0, |min| min.value());
-        let is_step = range.step.map(|step| step.value()).is_none_or(|step| {
-            step > 0 && (i128::from(share.value()) - i128::from(min)) % i128::from(step) == 0
-        });
+        let min = range.min.map_or(0, |min| min.nano_value());
+        let step = range.step.map(|step| step.nano_value());
+        let is_step = step.is_none_or(|step| step > 0 && (share.nano_value() - min) % step == 0);
         return range.max.is_none_or(|max| share <= max) && is_step;
     }
     policy.valid_values.is_empty() || policy.valid_values.contains(&share)

@@ -155,23 +155,25 @@ impl Claim {
         Arc::clone(self.kind.get_or_init(text))
     }
 
+    fn subrequests(&self) -> impl Iterator<Item = &Subrequest> {
+        let requests = self.requests.iter();
+        requests.flat_map(|request| &request.subrequests)
+    }
+
+    /// Whether a subrequest has admin access.
+    pub(crate) fn has_admin(&self) -> bool {
+        self.subrequests().any(|subrequest| subrequest.is_admin)
+    }
+
     fn selectors(&self) -> impl Iterator<Item = &Selector> {
-        let subrequests = self
-            .requests
-            .iter()
-            .flat_map(|request| &request.subrequests);
-        subrequests
+        self.subrequests()
             .flat_map(|subrequest| subrequest.selectors.iter().flatten())
             .map(|selector| &**selector)
     }
 
     /// The missing class of a request, in kube-scheduler's words.
     pub(crate) fn missing_class(&self, has_class: &dyn Fn(&str) -> bool) -> Option<String> {
-        let subrequests = self
-            .requests
-            .iter()
-            .flat_map(|request| &request.subrequests);
-        let mut missing = subrequests.filter_map(|subrequest| {
+        let mut missing = self.subrequests().filter_map(|subrequest| {
             let (request, class) = (&subrequest.name, &subrequest.class);
             if class.is_empty() {
                 return Some(format!("request {request}: unsupported request type"));

@@ -2,12 +2,13 @@
 
 use crate::allocation;
 use crate::claim::Claim;
-use crate::inventory::{Inventory, Without};
+use crate::inventory::Inventory;
 use crate::limits::{Limits, Problem};
 use crate::search::{search, shortage};
 use crate::selectors::Selectors;
 use crate::slice::Node;
 use crate::verdicts::NodeVerdicts;
+use crate::without::Without;
 use evictd_pod::wire::{self, Allocation};
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Gathers the pools whose devices a node can use.
 
-use crate::inventory::{Inventory, Without};
+use crate::inventory::Inventory;
 use crate::pool::{Pool, pool_of};
 use crate::slice::{Node, Slice};
+use crate::without::Without;
 use std::collections::BTreeMap;
 
 /// The pools in the order in which they are tried: by driver and name, those with binding conditions last.

@@ -4,7 +4,9 @@ use crate::claim::{Claim, Class};
 use crate::pool::{PoolEntry, PoolKey, State, state_elsewhere};
 use crate::selectors::Selectors;
 use crate::slice::{Node, Slice, kinds};
+use crate::taint_rules::{TaintRules, selects_pool};
 use crate::verdicts::{NodeVerdicts, Verdicts, Versions};
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire::{self, Allocation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use std::sync::Arc;
 pub struct Inventory {
     /// By name.
     slices: BTreeMap<Arc<str>, Arc<Slice>>,
+    taint_rules: TaintRules,
+    release: Release,
     /// Names of slices by node. The empty name holds slices for several nodes.
     by_node: HashMap<String, BTreeSet<Arc<str>>>,
     pools: HashMap<PoolKey, PoolEntry>,
@@ -45,15 +49,29 @@ struct AssumedAllocation {
 }
 
 impl Inventory {
+    /// Allocates as this release of Kubernetes, before any object is added.
+    pub const fn set_release(&mut self, release: Release) {
+        self.release = release;
+    }
+
+    pub(crate) const fn release(&self) -> Release {
+        self.release
+    }
+
     /// Adds or replaces a slice.
     pub fn put_slice(&mut self, wire: wire::ResourceSlice) {
-        self.remove_slice(&wire.metadata.name);
-        let name: Arc<str> = wire.metadata.name.into();
+        self.put_published(wire.metadata.name.into(), wire.spec);
+    }
+
+    fn put_published(&mut self, name: Arc<str>, mut spec: wire::SliceSpec) {
+        self.remove_slice(&name);
         self.slice_versions += 1;
+        let rules = self.taint_rules.taint(&mut spec);
         let slice = Arc::new(Slice {
-            kinds: kinds(&wire.spec.devices),
-            spec: wire.spec,
+            kinds: kinds(&spec.devices),
+            spec,
             version: self.slice_versions,
+            rules,
         });
         let node = slice.node().unwrap_or_default().to_owned();
         let at = self.by_node.entry(node).or_default();
@@ -109,6 +127,37 @@ impl Inventory {
         }
         self.pool_changed(&key);
         true
+    }
+
+    /// Adds or replaces a rule that taints devices.
+    pub fn put_taint_rule(&mut self, rule: wire::DeviceTaintRule) {
+        let new = rule.spec.clone();
+        let old = self.taint_rules.put(rule);
+        if old.as_ref() != Some(&new) {
+            self.taint_again(&[old, Some(new)]);
+        }
+    }
+
+    /// Removes a rule that taints devices. Returns whether it existed.
+    pub fn remove_taint_rule(&mut self, name: &str) -> bool {
+        let removed = self.taint_rules.remove(name);
+        let existed = removed.is_some();
+        self.taint_again(&[removed]);
+        existed
+    }
+
+    /// After these rules were added or removed.
+    fn taint_again(&mut self, rules: &[Option<wire::DeviceTaintRuleSpec>]) {
+        let concerns = |slice: &Slice| {
+            let mut rules = rules.iter().flatten();
+            rules.any(|rule| selects_pool(rule, &slice.spec.driver, &slice.spec.pool.name))
+        };
+        let slices = self.slices.iter();
+        let concerned = slices.filter(|(_, slice)| concerns(slice));
+        let concerned = concerned.map(|(name, slice)| (Arc::clone(name), Arc::clone(slice)));
+        for (name, slice) in concerned.collect::<Vec<_>>() {
+            self.put_published(name, slice.published());
+        }
     }
 
     /// Adds or replaces a class.
@@ -315,25 +364,6 @@ impl Inventory {
         }
     }
 
-    /// The pools as if these claims had no devices.
-    pub fn without<'c>(
-        &self,
-        claims: impl IntoIterator<Item = &'c wire::ResourceClaim>,
-    ) -> Without {
-        let mut without = Without::default();
-        let allocations = claims.into_iter();
-        let allocations = allocations.filter_map(|claim| claim.status.allocation.as_ref());
-        let results = allocations.flat_map(|allocation| &allocation.devices.results);
-        for result in results.filter(|result| result.admin_access != Some(true)) {
-            let key = (result.driver.clone(), result.pool.clone());
-            if let Some(known) = self.pools.get(&key) {
-                let pool = without.0.entry(key).or_insert_with(|| known.copied());
-                pool.count(result, false);
-            }
-        }
-        without
-    }
-
     /// The slices with devices for this node, sorted by name.
     pub(crate) fn slices_at<'i>(&'i self, node: &dyn Node) -> Vec<&'i Slice> {
         let of = |name: &str| self.by_node.get(name).into_iter().flatten();
@@ -385,19 +415,6 @@ impl Inventory {
                 self.pools.remove(&key);
             }
         }
-    }
-}
-
-/// Pools as if some claims had no devices; see [`Inventory::without`].
-#[derive(Debug, Default)]
-pub struct Without(BTreeMap<PoolKey, PoolEntry>);
-
-impl Without {
-    pub(crate) fn pool(&self, (driver, name): (&str, &str)) -> Option<&PoolEntry> {
-        if self.0.is_empty() {
-            return None;
-        }
-        self.0.get(&(driver.to_owned(), name.to_owned()))
     }
 }
 

@@ -21,18 +21,21 @@ mod pool;
 mod search;
 mod selectors;
 mod slice;
+mod taint_rules;
 #[cfg(test)]
 mod tests;
 mod usage;
 mod verdicts;
+mod without;
 
 pub use allocation::preference;
 pub use binding::{Binding, binding, has_failed_binding, needs_binding};
 pub use demand::Demand;
 pub use extended::{ContainerRequests, Mapping, SpecialRequests, special_claim, special_requests};
-pub use inventory::{Inventory, Without, special_key};
+pub use inventory::{Inventory, special_key};
 pub use limits::Problem;
 pub use slice::{Node, selects};
+pub use without::Without;
 
 /// The maximum number of devices of a claim.
 const MOST_DEVICES: usize = 32;

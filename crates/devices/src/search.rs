@@ -11,12 +11,14 @@ use crate::candidate::{Candidate, Candidates};
 use crate::claim::{At, Claim, Count, ResolvedSubrequest, Subrequest};
 use crate::constraint::Constraint;
 use crate::gather::gather;
-use crate::inventory::{Inventory, Without};
+use crate::inventory::Inventory;
 use crate::limits::{Limits, Problem};
 use crate::pool::{Pool, State};
 use crate::selectors::{Selector, Selectors};
 use crate::slice::Node;
+use crate::without::Without;
 use evictd_pod::Quantity;
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire::{Allocation, Device, Taint};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -76,6 +78,7 @@ struct Taken {
 struct Search<'a> {
     limits: &'a Limits<'a>,
     selectors: &'a Selectors,
+    release: Release,
     claims: &'a [Arc<Claim>],
     node: &'a dyn Node,
     candidates: Candidates<'a>,
@@ -93,6 +96,8 @@ struct Search<'a> {
     chosen: Vec<Vec<usize>>,
     /// The states from which no allocation was found.
     failed: HashSet<Vec<usize>>,
+    /// Whether a subrequest has admin access.
+    has_admin: bool,
     spent: u64,
 }
 
@@ -108,6 +113,7 @@ impl<'a> Search<'a> {
         let mut search = Self {
             limits,
             selectors: known.selectors(),
+            release: known.release(),
             claims,
             node,
             candidates,
@@ -121,6 +127,7 @@ impl<'a> Search<'a> {
                 .map(|claim| vec![0; claim.requests.len()])
                 .collect(),
             failed: HashSet::new(),
+            has_admin: claims.iter().any(|claim| claim.has_admin()),
             spent: 0,
         };
         search.prepare(known)?;
@@ -176,10 +183,11 @@ impl<'a> Search<'a> {
             }
             let mut all = Vec::new();
             for index in 0..self.candidates.all.len() {
-                // A device that has too little left is not one of those that can serve the request.
+                // In 1.36 a device that has too little left is not one of those that can serve the request (S7-156).
                 let subrequest = self.resolved(at).subrequest;
+                let takes_full = self.release >= Release::V1_37;
                 if self.is_selected(at, index)?
-                    && self.candidates.all[index].share(subrequest).is_some()
+                    && (takes_full || self.candidates.all[index].share(subrequest).is_some())
                 {
                     all.push(index);
                 }
@@ -368,21 +376,33 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// The state on which the allocation of the rest depends: the request, where it looks on, the alternatives chosen so far, and
-    /// the kinds of the devices that each request has.
+    /// The state on which the allocation of the rest depends: the request, where it looks on, and the kinds of the devices that
+    /// are taken. Which of the earlier claims has a device does not matter, because its constraints are met. Which request of this
+    /// claim has it matters only to constraints. A request that has taken devices goes on after the last one, so that this holds
+    /// only at its beginning.
     fn state(&self, at: At, first: usize) -> Vec<usize> {
         let (claim, request, subrequest) = at;
+        let is_alike = first == 0 && self.constraints[claim].is_empty();
         let mut state = vec![claim, request, subrequest, first];
         let taken = self.results[..=claim].iter().flatten();
         let taken = taken.map(|taken| {
             let candidate = &self.candidates.all[taken.index];
-            // Shares of equal devices may differ.
-            let kind = if candidate.device.allow_multiple_allocations {
-                2 * self.candidates.all.len() + taken.index
+            if candidate.device.allow_multiple_allocations {
+                // Shares of equal devices may differ.
+                return (taken.at, 2 * self.candidates.all.len() + taken.index);
+            }
+            // Two claims may have one device with admin access, so that equal devices are not alike then.
+            let kind = if self.has_admin {
+                taken.index
             } else {
                 candidate.kind
             };
-            (taken.at, kind)
+            let at = match taken.at.0 {
+                earlier if earlier < claim => (0, 0, 0),
+                _ if is_alike => (1, 0, 0),
+                _ => (1, taken.at.1 + 1, taken.at.2),
+            };
+            (at, kind)
         });
         let mut taken: Vec<(At, usize)> = taken.collect();
         taken.sort_unstable();
@@ -472,7 +492,7 @@ impl<'a> Search<'a> {
                 claim,
                 &chosen.collect::<Vec<_>>(),
                 &given.collect::<Vec<_>>(),
-                self.node.name(),
+                (self.node.name(), self.release),
             )
         });
         allocations.collect()
@@ -484,9 +504,13 @@ fn constraints(claim: &Claim) -> Vec<Constraint<'_>> {
     constraints.filter_map(Constraint::new).collect()
 }
 
-fn untolerated_taint<'d>(device: &'d Device, subrequest: &Subrequest) -> Option<&'d Taint> {
-    let mut taints = device.taints.iter();
-    taints.find(|taint| {
+/// The first taint that keeps the device from the subrequest, with its index.
+fn untolerated_taint<'d>(
+    device: &'d Device,
+    subrequest: &Subrequest,
+) -> Option<(usize, &'d Taint)> {
+    let mut taints = device.taints.iter().enumerate();
+    taints.find(|(_, taint)| {
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !taint.is_tolerated(&subrequest.tolerations)
     })

@@ -2,6 +2,7 @@
 
 use evictd_pod::selector::{Labels, NodeTerm};
 use evictd_pod::wire;
+use std::sync::Arc;
 
 /// The properties of a node that decide which devices it can use.
 pub trait Node {
@@ -38,9 +39,28 @@ pub(crate) struct Slice {
     pub(crate) version: u64,
     /// For each device the index of the first equal one.
     pub(crate) kinds: Vec<usize>,
+    /// For each device the rules that have added its last taints, in their order; nothing if no rule selects the pool.
+    pub(crate) rules: Vec<Vec<Arc<str>>>,
 }
 
 impl Slice {
+    /// The slice as its driver has published it.
+    pub(crate) fn published(&self) -> wire::SliceSpec {
+        let mut spec = self.spec.clone();
+        for (device, rules) in spec.devices.iter_mut().zip(&self.rules) {
+            let published = device.taints.len().saturating_sub(rules.len());
+            device.taints.truncate(published);
+        }
+        spec
+    }
+
+    /// The rule that has added a taint, by the index of device and taint; `None` if the driver has published it.
+    pub(crate) fn rule_of(&self, (device, taint): (usize, usize)) -> Option<&str> {
+        let rules = self.rules.get(device)?;
+        let published = self.spec.devices.get(device)?.taints.len() - rules.len();
+        rules.get(taint.checked_sub(published)?).map(|rule| &**rule)
+    }
+
     /// Whether it defines counters. Such a slice has no devices.
     pub(crate) fn has_counters(&self) -> bool {
         !self.spec.shared_counters.is_empty()

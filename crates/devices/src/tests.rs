@@ -4,8 +4,11 @@
 )]
 
 mod bounds;
+mod exhaustive;
 mod partitions;
+mod releases;
 mod shortages;
+mod taint_rules;
 
 use super::{Demand, Inventory, Node, Problem};
 use evictd_pod::wire::{Allocation, DeviceClass, ResourceClaim, ResourceSlice};

@@ -163,6 +163,7 @@ kinds! {
     ResourceClaim "resource.k8s.io" "ResourceClaim" "resourceclaims" true wire::ResourceClaim;
     ResourceSlice "resource.k8s.io" "ResourceSlice" "resourceslices" false wire::ResourceSlice;
     DeviceClass "resource.k8s.io" "DeviceClass" "deviceclasses" false wire::DeviceClass;
+    DeviceTaintRule "resource.k8s.io" "DeviceTaintRule" "devicetaintrules" false wire::DeviceTaintRule;
     ResourceClaimTemplate "resource.k8s.io" "ResourceClaimTemplate" "resourceclaimtemplates" true ResourceClaimTemplate;
     RuntimeClass "node.k8s.io" "RuntimeClass" "runtimeclasses" false RuntimeClass;
     LimitRange "" "LimitRange" "limitranges" true LimitRange;
@@ -172,7 +173,7 @@ has_metadata! {
     Node wire::Namespace wire::PodDisruptionBudget wire::PriorityClass wire::PodGroup
     wire::PersistentVolumeClaim wire::PersistentVolume wire::StorageClass wire::CsiNode
     wire::VolumeAttachment wire::CsiDriverObject wire::CsiStorageCapacity wire::Service wire::Workload
-    wire::ResourceClaim wire::ResourceSlice wire::DeviceClass ResourceClaimTemplate RuntimeClass LimitRange
+    wire::ResourceClaim wire::ResourceSlice wire::DeviceClass wire::DeviceTaintRule ResourceClaimTemplate RuntimeClass LimitRange
 }
 
 impl HasMetadata for PodManifest {

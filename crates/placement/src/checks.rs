@@ -149,19 +149,15 @@ impl<'c> Checks<'c> {
     /// From now on a pod that is removed gives back the devices that only removed pods use, as the controller of claims does
     /// after its end. Returns whether that can change the result of a filter.
     pub fn free_devices(&mut self) -> bool {
+        let mut freeing = 0;
         for filter in &mut self.filters {
-            filter.free_devices(self.cluster);
+            freeing += usize::from(filter.free_devices(self.cluster));
         }
-        let those = |which: fn(&dyn Filter) -> bool| -> Vec<usize> {
-            let all = self.filters.iter().enumerate();
-            let some = all.filter(|(_, filter)| which(&***filter));
-            some.map(|(index, _)| index).collect()
-        };
-        let changing = those(|filter| filter.changes());
-        let more = changing.len().saturating_sub(self.changing.len());
-        self.comparisons += more;
-        self.changing = changing;
-        more > 0
+        let filters = self.filters.iter().enumerate();
+        let changing = filters.filter(|(_, filter)| filter.changes());
+        self.changing = changing.map(|(index, _)| index).collect();
+        self.comparisons += freeing;
+        freeing > 0
     }
 
     /// Starts a trial on a node.

@@ -70,6 +70,8 @@ pub struct Cluster {
     evicted: Evicted,
     interrupt: Interrupt,
     compatibility: Compatibility,
+    /// Whether devices of victims are kept for their preemptors.
+    keeps_freed_devices: bool,
     /// Where each pod is kept, by UID, or by `namespace/name` without a UID.
     locations: HashMap<Arc<str>, PodLocation>,
     /// The UIDs of the existing pods that claims may be reserved for, also of pods that are kept nowhere.
@@ -149,6 +151,7 @@ impl Default for Cluster {
             evicted: Evicted::default(),
             interrupt: Interrupt::default(),
             compatibility: Compatibility::default(),
+            keeps_freed_devices: false,
             locations: HashMap::new(),
             device_users: HashSet::new(),
         }
@@ -163,15 +166,15 @@ impl Cluster {
 
     /// An empty cluster whose pods are scheduled as in this release of Kubernetes.
     pub fn of(compatibility: Compatibility) -> Self {
-        Self {
-            compatibility,
-            ..Self::default()
-        }
+        let mut new = Self::default();
+        new.set_compatibility(compatibility);
+        new
     }
 
     /// Changes the release of Kubernetes, before any object is added.
     pub fn set_compatibility(&mut self, compatibility: Compatibility) {
         self.compatibility = compatibility;
+        self.devices.set_release(compatibility.release());
     }
 
     /// The release of Kubernetes, and its feature gates.

@@ -14,7 +14,8 @@ pub(crate) fn of(
 ) -> Vec<Action> {
     let pod = cluster.full_name(preemptor);
     let Some(choice) = plan.choice() else {
-        return if clears_own_nomination(plan, compat) && preemptor.identity.nominated.is_some() {
+        let clears = clears_own_nomination(plan, compat) && !plan.awaits_devices;
+        return if clears && preemptor.identity.nominated.is_some() {
             vec![Action::ClearNomination { pod }]
         } else {
             Vec::new()

@@ -48,6 +48,8 @@ pub struct Plan {
     pub(crate) frees_devices: bool,
     /// The names of the atomic groups of the picked candidate.
     pub(crate) groups: Vec<Arc<str>>,
+    /// Whether devices are about to become free on the node to which the pod is nominated.
+    pub(crate) awaits_devices: bool,
     /// How many nodes were tried.
     pub(crate) tried: usize,
 }
@@ -87,6 +89,11 @@ impl Plan {
     /// [`VictimGroup::atomic`]: crate::VictimGroup::atomic
     pub fn groups(&self) -> &[Arc<str>] {
         &self.groups
+    }
+
+    /// Whether the pod keeps its nomination because its victims have ended, but their devices are not deallocated yet.
+    pub const fn awaits_devices(&self) -> bool {
+        self.awaits_devices
     }
 
     pub(crate) fn add(&mut self, node: NodeId, violations: usize, victims: &[Victim]) {

@@ -92,7 +92,12 @@ pub fn preempt(
         freeing.frees_devices = true;
         // Devices of pods that have ended are about to become free.
         let is_free = freeing.potential(cluster).any(|id| checks.fits(id).is_ok());
-        if !is_free {
+        if is_free {
+            let nominated = preemptor.identity.nominated;
+            let nominated = nominated.map(|name| cluster.symbols().text(name));
+            let nominated = nominated.and_then(|name| cluster.find_node(name));
+            plan.awaits_devices = nominated.is_some_and(|id| checks.fits(id).is_ok());
+        } else {
             choose(&mut freeing, checks, rules, options, extenders)?;
         }
         if freeing.chosen.is_some() {

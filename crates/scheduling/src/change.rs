@@ -44,6 +44,7 @@ pub enum Change {
     ResourceClaim(Delta<wire::ResourceClaim>),
     ResourceSlice(Delta<wire::ResourceSlice>),
     DeviceClass(Delta<wire::DeviceClass>),
+    DeviceTaintRule(Delta<wire::DeviceTaintRule>),
     Namespace(Delta<wire::Namespace>),
     Service(Delta<wire::Service>),
     ReplicationController(Delta<wire::Service>),

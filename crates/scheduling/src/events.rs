@@ -185,6 +185,11 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
         Change::DeviceClass(delta) => {
             of_other(delta, Kind::DeviceClassAdd, Kind::DeviceClassUpdate)
         }
+        // Kubernetes' scheduler sees the slices change (S7-192). A new rule wakes no pod, because it only adds a taint.
+        Change::DeviceTaintRule(delta) => {
+            let had = delta.old.is_some();
+            had.then_some(Kind::SliceUpdate).into_iter().collect()
+        }
         Change::Namespace(delta) => where_changed(delta, Kind::Namespace, |namespace| {
             &namespace.metadata.labels
         }),

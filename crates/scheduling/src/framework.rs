@@ -225,6 +225,9 @@ impl Framework {
                 .collect()
         };
         let plugins = |point| at(point).into_iter().map(|(_, plugin)| plugin).collect();
+        if profile.args.frees_devices {
+            cluster.keep_freed_devices();
+        }
         Ok(Self {
             scheduler_name: profile.scheduler_name.clone(),
             pre_filters: plugins(Point::PreFilter),

@@ -140,8 +140,8 @@ fn a_pod_is_tried_at_once_when_its_claim_comes_and_a_gang_when_that_of_its_last_
     assert_eq!(scene.placed(), pairs(&[("a", "y"), ("b", "z")]));
 }
 
-#[test]
-fn an_attempt_with_costly_selectors_is_interrupted_and_the_next_one_continues() {
+/// A pod whose selector costs more than one attempt may.
+fn costly() -> Scene {
     let mut scene = Scene::start();
     let device = |number: usize| json!({ "name": format!("d{number}"), "attributes": { "n": { "int": number } } });
     let devices: Vec<Value> = (1..=20).map(device).collect();
@@ -161,6 +161,22 @@ fn an_attempt_with_costly_selectors_is_interrupted_and_the_next_one_continues() 
     let claims = json!([{ "name": "c", "resourceClaimName": "c" }]);
     let pod = pod("p").set("/spec/resourceClaims", claims);
     scene.tell(&Event::Change(Change::Pod(added(pod))));
+    scene
+}
+
+#[test]
+fn what_the_limit_of_cost_hides_is_said() {
+    let mut scene = costly();
+    let found = scene.0.scheduler.suggest("default", "p", 5).unwrap();
+    assert!(
+        found.is_incomplete && found.feasible == 0 && found.nodes.is_empty(),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn an_attempt_with_costly_selectors_is_interrupted_and_the_next_one_continues() {
+    let mut scene = costly();
     let first = scene.0.scheduler.attempt(scene.0.now).unwrap();
     assert!(matches!(first.outcome, Outcome::PutOff(_)));
     let first = scene.0.scheduler.attempt(scene.0.now).unwrap();
@@ -173,9 +189,8 @@ fn an_attempt_with_costly_selectors_is_interrupted_and_the_next_one_continues() 
     assert_eq!(scene.placed(), pairs(&[("p", "x")]));
 }
 
-/// A claim of a pod that another scheduler is about to bind, or whose binding has failed, is in use.
-#[test]
-fn devices_of_pods_that_wait_are_not_about_to_be_freed() {
+/// A profile that preempts pods for their devices, and one node without any.
+fn freeing() -> Scene {
     let mut configuration = Configuration::default();
     configuration.profiles[0].args.frees_devices = true;
     let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
@@ -188,25 +203,35 @@ fn devices_of_pods_that_wait_are_not_about_to_be_freed() {
     scene.0.node(node("one").cpu("8").memory("8Gi"));
     let class = json!({ "metadata": { "name": "gpu" } });
     scene.tell(&Event::Change(Change::DeviceClass(added(class))));
-    scene.card("x");
-    scene.card("y");
-    let mut held = |pool: &str| {
-        let result =
-            json!({ "request": "r", "driver": "gpu.example.com", "pool": pool, "device": "card" });
-        let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
-        let claim = json!({ "metadata": { "name": pool, "uid": format!("claim-{pool}") },
-            "spec": { "devices": { "requests": requests } },
-            "status": { "allocation": { "devices": { "results": [result] } },
-                "reservedFor": [{ "resource": "pods", "name": pool, "uid": format!("uid-{pool}") }] } });
-        scene.tell(&Event::Change(Change::ResourceClaim(added(claim))));
-    };
-    held("x");
-    held("y");
-    let holder = |name: &str| {
-        let claims = json!([{ "name": "c", "resourceClaimName": name }]);
-        let pod = pod(name).uid(&format!("uid-{name}")).priority(0);
-        pod.set("/spec/resourceClaims", claims)
-    };
+    scene
+}
+
+/// A claim of the card in this pool, which the pod of the pool's name has reserved.
+fn held(pool: &str) -> Value {
+    let result =
+        json!({ "request": "r", "driver": "gpu.example.com", "pool": pool, "device": "card" });
+    let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
+    json!({ "metadata": { "name": pool, "uid": format!("claim-{pool}") },
+        "spec": { "devices": { "requests": requests } },
+        "status": { "allocation": { "devices": { "results": [result] } },
+            "reservedFor": [{ "resource": "pods", "name": pool, "uid": format!("uid-{pool}") }] } })
+}
+
+/// A pod of low priority with the claim of this name.
+fn holder(name: &str) -> scenario::Object {
+    let claims = json!([{ "name": "c", "resourceClaimName": name }]);
+    let pod = pod(name).uid(&format!("uid-{name}")).priority(0);
+    pod.set("/spec/resourceClaims", claims)
+}
+
+/// A claim of a pod that another scheduler is about to bind, or whose binding has failed, is in use.
+#[test]
+fn devices_of_pods_that_wait_are_not_about_to_be_freed() {
+    let mut scene = freeing();
+    for pool in ["x", "y"] {
+        scene.card(pool);
+        scene.tell(&Event::Change(Change::ResourceClaim(added(held(pool)))));
+    }
     let waiting = holder("x").set("/spec/schedulerName", json!("other"));
     scene.0.pod(waiting.clone());
     scene.0.pod(holder("y").on("one"));
@@ -229,4 +254,56 @@ fn devices_of_pods_that_wait_are_not_about_to_be_freed() {
     scene.0.scheduler.flush_unschedulable(scene.0.now);
     scene.0.pass(SignedDuration::from_secs(20));
     assert_eq!(nominated(&mut scene), None);
+}
+
+/// The preemptor backs off when the controller deallocates the claim of its victim. An equally important pod that comes at this
+/// moment must not take the device.
+#[test]
+fn a_freed_device_is_kept_for_the_pod_that_preempted_for_it() {
+    let mut scene = freeing();
+    scene.card("x");
+    scene.tell(&Event::Change(Change::ResourceClaim(added(held("x")))));
+    let victim = holder("x").on("one");
+    scene.0.pod(victim.clone());
+    scene.claim("new");
+    scene.claim("other");
+    scene.0.pod(holder("new").priority(10));
+    let rejected = |scene: &mut Scene| match scene.0.attempt().unwrap().outcome {
+        Outcome::Unschedulable(rejected) => rejected,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rejected(&mut scene).nominated.as_deref(), Some("one"));
+    let (before, after) = (
+        holder("new").priority(10),
+        holder("new")
+            .priority(10)
+            .set("/status/nominatedNodeName", "one"),
+    );
+    scene
+        .0
+        .change_pod(Some(&before.read()), Some(&after.read()));
+    let ended = Delta {
+        old: Some(victim.read()),
+        new: None,
+    };
+    scene.tell(&Event::Change(Change::Pod(ended)));
+    scene.0.pass(SignedDuration::from_secs(400));
+    scene.0.scheduler.flush_unschedulable(scene.0.now);
+    scene.0.pass(SignedDuration::from_secs(20));
+    // The controller has not deallocated the claim yet.
+    let waits = rejected(&mut scene);
+    assert!(waits.nominated.is_none() && !waits.clears_nomination);
+    let mut free = held("x");
+    free["status"] = json!({});
+    let of = |claim: Value| Some(Arc::new(serde_json::from_value(claim).unwrap()));
+    let deallocated = Delta {
+        old: of(held("x")),
+        new: of(free),
+    };
+    scene.0.change(Change::ResourceClaim(deallocated));
+    scene.0.pod(holder("other").priority(10));
+    assert_eq!(scene.placed(), pairs(&[("uid-new", "x")]));
+    // There is enough for both with one more.
+    scene.card("y");
+    assert_eq!(scene.placed(), pairs(&[("uid-other", "y")]));
 }

@@ -240,6 +240,13 @@ pub(crate) static RESOURCES: [Resource; 52] = [
     cluster_wide("resource.k8s.io", "deviceclasses", "DeviceClass", &[], &[]),
     cluster_wide(
         "resource.k8s.io",
+        "devicetaintrules",
+        "DeviceTaintRule",
+        &[],
+        &["status"],
+    ),
+    cluster_wide(
+        "resource.k8s.io",
         "resourceslices",
         "ResourceSlice",
         &[],

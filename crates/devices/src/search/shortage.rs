@@ -5,10 +5,11 @@ use super::{STEPS_OF_UNIT, Search, Stop, constraints};
 use crate::capacity;
 use crate::claim::{At, Claim, Count, ResolvedSubrequest};
 use crate::gather::gather;
-use crate::inventory::{Inventory, Without};
+use crate::inventory::Inventory;
 use crate::limits::{Limits, Problem};
 use crate::pool::{Pool, State};
 use crate::slice::Node;
+use crate::without::Without;
 use evictd_pod::Quantity;
 use evictd_pod::quantity::Format;
 use evictd_pod::wire::{Allocation, Device};
@@ -308,10 +309,15 @@ impl Search<'_> {
         if !candidate.is_free(at, subrequest) {
             return Some(format!("in use{}", held()));
         }
-        if let Some(taint) = super::untolerated_taint(device, subrequest) {
+        if let Some((place, taint)) = super::untolerated_taint(device, subrequest) {
             let equals = if taint.value.is_empty() { "" } else { "=" };
             let (key, value, effect) = (&taint.key, &taint.value, &taint.effect);
-            return Some(format!("with the taint {key}{equals}{value}:{effect}"));
+            let rule = candidate.slice.rule_of((candidate.at, place));
+            let rule = rule.map(|rule| format!(" of DeviceTaintRule {rule}"));
+            let rule = rule.unwrap_or_default();
+            return Some(format!(
+                "with the taint {key}{equals}{value}:{effect}{rule}"
+            ));
         }
         if candidate.share(subrequest).is_none() {
             return Some(self.short_capacity(at, index, &held));

@@ -138,6 +138,25 @@ fn a_share_is_rounded_as_its_policy_says() {
     assert_eq!(got.as_deref(), Some("1953125Ki"));
 }
 
+#[test]
+fn s7_155_the_bounds_and_steps_of_shares_may_be_fractions() {
+    let range = json!({ "validRange": { "min": "500m", "step": "250m", "max": "2" } });
+    for (cores, expected) in [
+        ("100m", Some("500m")),
+        ("500m", Some("500m")),
+        ("600m", Some("750m")),
+        ("900m", Some("1")),
+        ("2", Some("2")),
+        ("2100m", None),
+    ] {
+        let got = share(&mut shared(range.clone()), Some(cores));
+        assert_eq!(got.as_deref(), expected, "{cores}");
+    }
+    // Without a positive step there is no next share.
+    let none = json!({ "validRange": { "min": "1", "step": "0" } });
+    assert_eq!(share(&mut shared(none), Some("2")), None);
+}
+
 /// S7-150, S7-154
 #[test]
 fn shares_of_all_claims_fit_beside_each_other() {

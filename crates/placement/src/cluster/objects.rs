@@ -15,6 +15,7 @@ use crate::symbol::{Symbol, Symbols};
 use crate::table::Objects;
 use crate::volumes::VolumeChoice;
 use evictd_devices::Inventory;
+use evictd_pod::compatibility::Gate;
 use evictd_pod::wire;
 
 impl Cluster {
@@ -266,6 +267,28 @@ impl Cluster {
     pub fn remove_device_class(&mut self, name: &str) {
         self.devices.remove_class(name);
         self.changes.all();
+    }
+
+    /// Adds or replaces a rule that taints devices, where its gate is on (S7-192).
+    pub fn put_device_taint_rule(&mut self, rule: wire::DeviceTaintRule) {
+        if self.compatibility.is_on(Gate::DRADeviceTaintRules) {
+            self.devices.put_taint_rule(rule);
+        }
+    }
+
+    /// Removes a rule that taints devices.
+    pub fn remove_device_taint_rule(&mut self, name: &str) {
+        self.devices.remove_taint_rule(name);
+    }
+
+    /// From now on the devices of terminating and ended pods are kept for the pods that are nominated to their node, from pods
+    /// that are not more important. kube-scheduler gives them to any pod.
+    pub const fn keep_freed_devices(&mut self) {
+        self.keeps_freed_devices = true;
+    }
+
+    pub(crate) const fn keeps_freed_devices(&self) -> bool {
+        self.keeps_freed_devices
     }
 
     /// Slices and claims, to update. Cached results of other pods do not depend on them.

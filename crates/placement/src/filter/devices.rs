@@ -1,5 +1,10 @@
 //! `DynamicResources`: the node can serve the pod's unallocated claims, and the allocated devices are usable there.
 
+mod coming;
+mod freed;
+
+use self::coming::Coming;
+use self::freed::Freed;
 use super::{Code, Filter, Here, Reason, Rejection};
 use crate::cluster::{Cluster, NodeView};
 use crate::devices::DeviceChoice;
@@ -10,17 +15,23 @@ use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::DeviceClaim;
 use evictd_devices::{
-    Demand, Problem, SpecialRequests, has_failed_binding, needs_binding, preference, selects,
-    special_claim, special_key,
+    Demand, Problem, SpecialRequests, Without, has_failed_binding, needs_binding, preference,
+    selects, special_claim, special_key,
 };
 use evictd_pod::resource_claims::{PodClaim, StoredClaim};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const NOT_ENOUGH: &str = "cannot allocate all claims";
 /// The message of a node whose device search was interrupted. The next attempt continues it.
 pub const DEVICES_GO_ON: &str = "the search for devices goes on with the next attempt";
+/// Obstacles where the search reached a limit of cost.
+const NOT_FOUND_OUT: &str =
+    "too few devices are free; what is short was not found out within the limit of cost";
+const GIVEN_UP: &str = "the search for devices was given up at its limit of cost: selectors are costly, or constraints and \
+    counters leave too many ways to try; fewer devices in one claim or cheaper selectors help";
+const UNFINISHED: &str = "the selectors of the claims cost more than one attempt may; the search goes on with the next attempt";
 const NOT_HERE: &str = "resourceclaim not available on the node";
 const LEFT_OVER: &str = "cannot schedule extended resource claim";
 
@@ -141,36 +152,15 @@ struct Devices {
     has_failed: bool,
     /// The devices that removed pods give back, if they do.
     freed: Option<Freed>,
+    /// The pods for which devices are kept.
+    coming: Coming,
 }
 
 /// A claim's namespace and name.
 type ClaimName = (String, String);
 
-/// The pods that are removed in a trial, and the claims that no existing pod uses.
-struct Freed {
-    /// Removed pods, by UID.
-    removed: BTreeSet<Arc<str>>,
-    /// Their claims, and those of pods that have ended, by namespace and name.
-    claims: BTreeSet<ClaimName>,
-    /// The claims of pods that have ended.
-    ended: BTreeSet<ClaimName>,
-    /// The allocated claims that a pod has reserved, by its UID.
-    by_pod: BTreeMap<String, Vec<ClaimName>>,
-}
-
-impl Freed {
-    /// Whether only removed pods and pods that do not exist have reserved a claim. The pod to place exists and is not removed.
-    fn is_free(&self, cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
-        let mut reserved = claim.status.reserved_for.iter();
-        claim.status.allocation.is_some()
-            && !claim.status.reserved_for.is_empty()
-            && reserved.all(|consumer| {
-                consumer.resource == "pods"
-                    && !consumer.is_pod(pod.name(), pod.uid())
-                    && (self.removed.contains(&*consumer.uid)
-                        || !cluster.has_device_user(&consumer.uid))
-            })
-    }
+fn claim_of<'c>(cluster: &'c Cluster, (namespace, name): &ClaimName) -> Option<&'c ResourceClaim> {
+    cluster.devices().claim(namespace, name)
 }
 
 impl Devices {
@@ -208,6 +198,7 @@ impl Devices {
             reaches,
             has_failed,
             freed: None,
+            coming: Coming::default(),
         })
     }
 
@@ -245,7 +236,9 @@ impl Devices {
 }
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-    Devices::of(cluster, pod).map(|devices| Box::new(devices) as _)
+    let devices = Devices::of(cluster, pod)?;
+    let coming = Coming::new(cluster);
+    Some(Box::new(Devices { coming, ..devices }))
 }
 
 fn node_view(here: Here<'_>) -> NodeView<'_> {
@@ -260,86 +253,43 @@ pub(super) fn is_for_devices(reason: Reason) -> bool {
     reason == Reason::Message(NOT_ENOUGH)
 }
 
-/// The result and its cost while removed pods give back their devices.
-fn fits_freed(
-    here: Here<'_>,
-    pod: &Pod,
-    (demand, freed): (&Demand, &Freed),
-    left: u64,
-) -> (Result<(), Problem>, u64) {
-    let known = here.cluster.devices();
-    let claims = freed.claims.iter();
-    let claims = claims.filter_map(|(namespace, name)| known.claim(namespace, name));
-    let without = known.without(claims.filter(|claim| freed.is_free(here.cluster, pod, claim)));
-    let (found, cost) = demand.allocate_without(known, &without, &node_view(here), left);
-    (found.map(|_| ()), cost)
-}
-
 impl Filter for Devices {
     fn changes(&self) -> bool {
-        self.freed.is_some()
+        self.freed.is_some() || self.coming.is_awaited()
     }
 
     fn keeps_state(&self) -> bool {
         false
     }
 
-    fn free_devices(&mut self, cluster: &Cluster) {
-        if self.demand.is_empty() && self.special.is_none() {
-            return;
-        }
-        let mut freed = Freed {
-            removed: BTreeSet::new(),
-            claims: BTreeSet::new(),
-            ended: BTreeSet::new(),
-            by_pod: BTreeMap::new(),
-        };
-        for claim in cluster.devices().claims() {
-            if claim.status.allocation.is_none() {
-                continue;
-            }
-            let metadata = &claim.metadata;
-            let name = (
-                metadata.namespace_or_default().to_owned(),
-                metadata.name.clone(),
-            );
-            if freed.is_free(cluster, &self.pod, claim) {
-                freed.ended.insert(name.clone());
-            }
-            for consumer in &claim.status.reserved_for {
-                let claims = freed.by_pod.entry(consumer.uid.clone()).or_default();
-                claims.push(name.clone());
-            }
-        }
-        freed.claims.clone_from(&freed.ended);
-        self.freed = Some(freed);
+    fn free_devices(&mut self, cluster: &Cluster) -> bool {
+        let needs_some = !self.demand.is_empty() || self.special.is_some();
+        self.freed = needs_some.then(|| Freed::new(cluster, &self.pod));
+        needs_some
     }
 
-    fn enter(&mut self, _here: Here<'_>) {
+    fn enter(&mut self, here: Here<'_>) {
+        self.coming.reset(here.cluster);
         if let Some(freed) = &mut self.freed {
-            freed.removed.clear();
-            freed.claims.clone_from(&freed.ended);
+            freed.reset(here.cluster);
         }
     }
 
-    fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
-        let Some(freed) = &mut self.freed else {
-            return;
-        };
-        if times < 0 {
-            freed.removed.insert(Arc::clone(&pod.identity.uid));
-            let claims = freed.by_pod.get(pod.uid()).into_iter().flatten();
-            freed.claims.extend(claims.cloned());
-        } else {
-            // Its claims stay in the list, but a pod that is there uses them.
-            freed.removed.remove(&*pod.identity.uid);
+    fn change(&mut self, here: Here<'_>, pod: &Pod, times: i64) {
+        self.coming.change(here, &self.pod, pod, times);
+        if let Some(freed) = &mut self.freed {
+            freed.change(here.cluster, &self.pod, pod, times);
         }
     }
 
-    /// A nominated pod has no devices yet.
-    fn visit(&mut self, _here: Here<'_>, _pod: &Pod) {}
+    /// A nominated pod has no devices yet, but it may wait for those of its victims.
+    fn visit(&mut self, here: Here<'_>, pod: &Pod) {
+        self.coming.add(here, &self.pod, pod);
+    }
 
-    fn end_visit(&mut self, _here: Here<'_>, _pod: &Pod) {}
+    fn end_visit(&mut self, _here: Here<'_>, _pod: &Pod) {
+        self.coming.clear();
+    }
 
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         let node = node_view(here);
@@ -355,12 +305,18 @@ impl Filter for Devices {
                 return Err(Rejection::unresolvable(INTERRUPTED));
             }
             let left = interrupt.left_for_devices(self.namespace);
+            let known = here.cluster.devices();
             let (found, cost) = match &self.freed {
-                Some(freed) => fits_freed(here, &self.pod, (demand, freed), left),
-                None => demand.fits_within(here.cluster.devices(), &node, left),
+                Some(freed) => {
+                    let (found, cost) =
+                        demand.allocate_without(known, freed.without(), &node, left);
+                    (found.map(|_| ()), cost)
+                }
+                None => demand.fits_within(known, &node, left),
             };
             interrupt.charge_devices(self.namespace, cost);
             found.map_err(|problem| rejection(&problem))?;
+            self.leaves_room(here, demand)?;
         }
         if !self.has_failed && self.reaches.iter().all(|selector| selects(selector, &node)) {
             return Ok(());
@@ -392,10 +348,35 @@ impl Filter for Devices {
             Err(Problem::NotEnough | Problem::InvalidPools) => {
                 let (shortage, cost) = demand.shortage(known, &node, left());
                 interrupt.charge_devices(self.namespace, cost);
-                shortage
+                Some(shortage.unwrap_or_else(|| NOT_FOUND_OUT.to_owned()))
             }
-            Err(Problem::TooExpensive | Problem::Interrupted) => None,
+            Err(Problem::TooExpensive) => Some(GIVEN_UP.to_owned()),
+            Err(Problem::Interrupted) => Some(UNFINISHED.to_owned()),
             Ok(_) => self.unusable(here),
+        }
+    }
+}
+
+impl Devices {
+    /// Whether nominated pods still find the devices that they wait for.
+    fn leaves_room(&self, here: Here<'_>, demand: &Demand) -> Result<(), Rejection> {
+        if self.coming.is_empty() {
+            return Ok(());
+        }
+        let interrupt = here.cluster.interrupt();
+        let mut left = |cost| {
+            interrupt.charge_devices(self.namespace, cost);
+            interrupt.left_for_devices(self.namespace)
+        };
+        let (known, nothing) = (here.cluster.devices(), Without::default());
+        let without = self.freed.as_ref().map_or(&nothing, Freed::without);
+        let (found, cost) = demand.allocate_without(known, without, &node_view(here), left(0));
+        let allocations = found.map_err(|problem| rejection(&problem))?;
+        left(cost);
+        if self.coming.have_room_beside(here, &allocations, &mut left) {
+            Ok(())
+        } else {
+            Err(Rejection::unresolvable(NOT_ENOUGH))
         }
     }
 }

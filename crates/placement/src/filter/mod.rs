@@ -176,8 +176,11 @@ pub trait Filter: Send + Sync {
         self.change(here, pod, -1);
     }
 
-    /// From now on a pod that is removed gives back the devices that only removed pods use.
-    fn free_devices(&mut self, _cluster: &Cluster) {}
+    /// From now on a pod that is removed gives back the devices that only removed pods use. Returns whether that can change the
+    /// result.
+    fn free_devices(&mut self, _cluster: &Cluster) -> bool {
+        false
+    }
 
     /// Checks whether the pod may be on the node.
     fn check(&self, here: Here<'_>) -> Result<(), Rejection>;

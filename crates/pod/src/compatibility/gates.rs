@@ -117,7 +117,7 @@ gates! {
     DRADerivedAttributes: None, alpha(), Always(false);
     DRADeviceBindingConditions: beta(true), beta(true), Always(true);
     DRADeviceCompatibilityGroups: None, alpha(), Always(false);
-    DRADeviceTaintRules: beta(false), ga(), Always(false);
+    DRADeviceTaintRules: beta(false), ga(), Settable;
     DRADeviceTaints: beta(true), ga(), Always(true);
     DRAExtendedResource: beta(true), locked(), Always(true);
     DRAFractionalCapacityRange: None, beta(true), Always(true);

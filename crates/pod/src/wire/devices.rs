@@ -224,6 +224,41 @@ pub struct CapacityRange {
     pub step: Option<Quantity>,
 }
 
+/// A `DeviceTaintRule`: a taint of devices that their drivers have published without it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceTaintRule {
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// The taint and its devices.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: DeviceTaintRuleSpec,
+}
+
+/// `spec` of a taint rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceTaintRuleSpec {
+    /// Its devices; all where absent, as in 1.37.
+    pub device_selector: Option<DeviceTaintSelector>,
+    /// The taint.
+    #[serde(deserialize_with = "null_is_default")]
+    pub taint: Taint,
+}
+
+/// Selects devices by name; an absent field selects all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DeviceTaintSelector {
+    /// Of this driver.
+    pub driver: Option<String>,
+    /// In pools of this name, of any driver.
+    pub pool: Option<String>,
+    /// Of this name, in any pool.
+    pub device: Option<String>,
+}
+
 /// A `DeviceClass`, to which claims refer by name.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

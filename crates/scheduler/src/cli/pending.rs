@@ -65,6 +65,12 @@ struct Suggestions {
     blockers: Vec<String>,
     #[serde(default)]
     obstacles: IndexMap<String, String>,
+    #[serde(
+        rename = "incomplete",
+        default,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    is_incomplete: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -175,6 +181,10 @@ fn one(pod: &str, pending: &Pending, view: View) -> String {
             parts.extend(blockers(&help.blockers, view));
             parts.extend(obstacles(&help.obstacles, view));
             parts.extend(suggestions(&help.by_node, view));
+            if help.is_incomplete {
+                let more = "What lets it fit was not found out: selectors of devices, or terms with many values, cost more than a look may.";
+                parts.push(view.sentence(more));
+            }
         }
         None => {}
     }

@@ -3,7 +3,7 @@
 use evictd_document::{InvalidField, Loaded as LoadedObjects, Loader, ObjectsError, Receiver};
 use evictd_manifests::Object;
 use evictd_placement::{Cluster, InvalidObject, SpreadSource};
-use evictd_pod::compatibility::Compatibility;
+use evictd_pod::compatibility::{Compatibility, Gate};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::PodGroups;
@@ -154,6 +154,8 @@ struct Builder<'p> {
     not_nominated: Vec<String>,
     /// The names of budgets that cover no pod.
     void_budgets: Vec<String>,
+    /// The names of taint rules that do not count.
+    void_rules: Vec<String>,
 }
 
 impl<'p> Builder<'p> {
@@ -171,6 +173,7 @@ impl<'p> Builder<'p> {
             groups: PodGroups::default(),
             not_nominated: Vec::new(),
             void_budgets: Vec::new(),
+            void_rules: Vec::new(),
         }
     }
 
@@ -182,6 +185,7 @@ impl<'p> Builder<'p> {
             groups,
             not_nominated,
             void_budgets,
+            void_rules,
             ..
         } = self;
         let mut objects = loaded;
@@ -196,6 +200,10 @@ impl<'p> Builder<'p> {
             let assumption =
                 "budgets with an empty spec.selector cover no pod where preemption asks";
             assumptions.add(assumption, || budget);
+        }
+        for rule in void_rules {
+            let assumption = "DeviceTaintRules do not count before Kubernetes 1.37 (--emulated-version, --feature-gates DRADeviceTaintRules=true)";
+            assumptions.add(assumption, || rule);
         }
         // Tables that have grown by doubling may be half empty.
         cluster.shrink();
@@ -261,7 +269,15 @@ impl Receiver for Builder<'_> {
                 self.groups.add_group(&group);
                 Ok(())
             }
-            object => add(&mut self.cluster, object),
+            object => {
+                let gate = Gate::DRADeviceTaintRules;
+                if let Object::DeviceTaintRule(_) = object
+                    && !self.cluster.compatibility().is_on(gate)
+                {
+                    self.void_rules.push(object.to_string());
+                }
+                add(&mut self.cluster, object)
+            }
         }
     }
 }
@@ -298,6 +314,7 @@ fn add(cluster: &mut Cluster, object: Object) -> Result<(), InvalidField> {
         Object::ResourceClaim(claim) => cluster.devices_mut().put_claim(*claim),
         Object::ResourceSlice(slice) => cluster.devices_mut().put_slice(*slice),
         Object::DeviceClass(class) => cluster.devices_mut().put_class(*class),
+        Object::DeviceTaintRule(rule) => cluster.put_device_taint_rule(*rule),
         // Budgets and groups are read above, and admission reads the others.
         Object::PodDisruptionBudget(_)
         | Object::PriorityClass(_)

@@ -43,7 +43,10 @@ impl Case {
         options: Options,
     ) -> Result<Self, CaseError> {
         let requests = requests(&preemptor.spec);
-        let config = Configuration::default();
+        let mut config = Configuration::default();
+        for profile in &mut config.profiles {
+            profile.args.frees_devices = options.frees_devices;
+        }
         Ok(Self {
             attempt: attempt::Case::new(loaded, preemptor, &config, &[])?,
             options,

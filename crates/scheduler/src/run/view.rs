@@ -52,6 +52,9 @@ pub(crate) struct Suggestions {
     pub(crate) blockers: Vec<String>,
     /// The obstacles on the nearest nodes, with amounts and names.
     pub(crate) obstacles: IndexMap<String, String>,
+    /// Whether the look ended at a limit of cost or time.
+    #[serde(rename = "incomplete", skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_incomplete: bool,
 }
 
 /// The pending pods, as JSON has them.

@@ -40,7 +40,7 @@ pub(crate) enum BatchChange {
 }
 
 /// How many kinds are followed. All are listed before the first attempt.
-pub(crate) const KINDS: usize = 19;
+pub(crate) const KINDS: usize = 20;
 
 /// The pod groups of Kubernetes. A server older than 1.37 has none.
 pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
@@ -121,6 +121,12 @@ pub(crate) fn start(follow: Reflectors<'_>, ended: bool, questions: mpsc::Receiv
         "/apis/resource.k8s.io/v1/deviceclasses",
         "",
         Change::DeviceClass,
+    );
+    // Servers before 1.37 have no such kind, and no object.
+    follow.changes(
+        "/apis/resource.k8s.io/v1/devicetaintrules",
+        "",
+        Change::DeviceTaintRule,
     );
 }
 

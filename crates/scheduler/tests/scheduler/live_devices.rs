@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const API: &str = "resource.k8s.io/v1";
 
-fn create(admin: &Actor, kind: &str, name: &str, spec: &Value) {
+pub(crate) fn create(admin: &Actor, kind: &str, name: &str, spec: &Value) {
     let object =
         json!({ "apiVersion": API, "kind": kind, "metadata": { "name": name }, "spec": spec });
     admin.create(object).unwrap();
@@ -42,7 +42,7 @@ pub(crate) fn claim(live: &Live, name: &str) {
 }
 
 /// A pod with this claim.
-fn user(live: &Live, name: &str, claim: &str, cpu: &str) {
+pub(crate) fn user(live: &Live, name: &str, claim: &str, cpu: &str) {
     let mut user = pod(name, cpu, 0);
     user["spec"]["resourceClaims"] = json!([{ "name": "card", "resourceClaimName": claim }]);
     live.admin.create(user).unwrap();
@@ -69,7 +69,7 @@ pub(crate) fn users(claim: &Value) -> Vec<String> {
         .collect()
 }
 
-fn expect_message(live: &Live, pod: &str, words: &str) {
+pub(crate) fn expect_message(live: &Live, pod: &str, words: &str) {
     live.until(&format!("default/{pod}"), words, |pod| {
         let conditions = pod["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
@@ -355,7 +355,12 @@ fn a_claim_with_a_device_on_an_unsuitable_node_is_deallocated() {
 #[test]
 fn pods_are_scheduled_on_a_server_without_the_resource_api() {
     let api = ApiServer::start().unwrap();
-    let none = vec!["resourceclaims", "resourceslices", "deviceclasses"];
+    let none = vec![
+        "resourceclaims",
+        "resourceslices",
+        "deviceclasses",
+        "devicetaintrules",
+    ];
     api.set(|settings| settings.unknown_kinds = none);
     let live = Live::with(api, &[("one", "2")], &[]);
     live.admin.create(pod("web", "1", 0)).unwrap();

@@ -66,7 +66,7 @@ fn rules() -> Value {
 #[test]
 fn a_server_without_pod_groups_and_the_role_of_kube_scheduler_are_enough() {
     let api = ApiServer::start().unwrap();
-    api.set(|settings| settings.unknown_kinds = vec!["podgroups"]);
+    api.set(|settings| settings.unknown_kinds = vec!["podgroups", "devicetaintrules"]);
     api.grant("token", "system:kube-scheduler", Some(rules()));
     let kubeconfig = api.kubeconfig_of("token");
     let live = Live::by(&kubeconfig, api, &[("one", "2")], &["--leader-elect=true"]);
@@ -78,7 +78,9 @@ fn a_server_without_pod_groups_and_the_role_of_kube_scheduler_are_enough() {
     let refused = refused.iter().filter(|entry| entry.status == 403);
     let refused: Vec<&str> = refused.map(|entry| entry.what.as_str()).collect();
     assert!(
-        refused.iter().all(|what| *what == "podgroups"),
+        refused
+            .iter()
+            .all(|what| ["podgroups", "devicetaintrules"].contains(what)),
         "{refused:?}"
     );
 }

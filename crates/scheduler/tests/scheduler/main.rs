@@ -17,6 +17,7 @@ mod live;
 mod live_bad_input;
 mod live_batch;
 mod live_devices;
+mod live_drivers;
 mod live_extenders;
 mod live_faults;
 mod live_gangs;

@@ -102,8 +102,8 @@ impl Rejected {
         };
         self.preempts = true;
         let Some(choice) = plan.choice() else {
-            // A pod that may not preempt keeps the nomination that it has.
-            self.clears_nomination = plan.ineligible.is_none();
+            // A pod that may not preempt, or whose devices are about to become free, keeps the nomination that it has.
+            self.clears_nomination = plan.ineligible.is_none() && !plan.awaits_devices();
             return self;
         };
         self.nominated = Some(cluster.node_name(choice.node).to_owned());

@@ -145,6 +145,12 @@ impl Cache {
             Change::DeviceClass(Delta { old: Some(old), .. }) => {
                 cluster.remove_device_class(&old.metadata.name);
             }
+            Change::DeviceTaintRule(Delta { new: Some(new), .. }) => {
+                cluster.put_device_taint_rule((**new).clone());
+            }
+            Change::DeviceTaintRule(Delta { old: Some(old), .. }) => {
+                cluster.remove_device_taint_rule(&old.metadata.name);
+            }
             Change::Namespace(Delta { new: Some(new), .. }) => cluster.add_namespace(new),
             Change::Namespace(Delta { old: Some(old), .. }) => {
                 cluster.remove_namespace(&old.metadata.name);

@@ -36,6 +36,8 @@ pub struct Suggestions {
     pub blockers: Vec<String>,
     /// The obstacles on the nearest nodes, with amounts and names.
     pub obstacles: Vec<(String, String)>,
+    /// Whether the look ended at a limit of cost or time, so that there may be more.
+    pub is_incomplete: bool,
 }
 
 const POOLS: [Pool; 5] = [
@@ -435,7 +437,9 @@ impl Scheduler {
         let pod = cluster.pod(wire.clone()).ok()?;
         let filtered = framework.filter(cluster, &pod);
         let feasible = filtered.feasible.len();
-        let (blockers, obstacles) = if feasible == 0 {
+        // Some nodes are not searched yet, so that they would seem to need no change.
+        let is_unfinished = feasible == 0 && filtered.has_unfinished_search();
+        let (blockers, obstacles) = if feasible == 0 && !is_unfinished {
             (
                 framework.blockers(cluster, &pod),
                 framework.obstacles(cluster, &pod, &filtered, most),
@@ -444,16 +448,22 @@ impl Scheduler {
             (Vec::new(), Vec::new())
         };
         cluster.release(pod);
-        let nodes = if feasible == 0 {
+        let mut nodes = if feasible == 0 && !is_unfinished {
             suggestions(cluster, framework, wire, &filtered, most)
         } else {
             Vec::new()
         };
-        (!self.is_interrupted()).then_some(Suggestions {
+        let is_incomplete = is_unfinished || self.is_interrupted();
+        if is_incomplete {
+            // What was tried after the interrupt seems to fail.
+            nodes.clear();
+        }
+        Some(Suggestions {
             feasible,
             nodes,
             blockers,
             obstacles,
+            is_incomplete,
         })
     }
 

@@ -34,6 +34,7 @@ pub(super) fn created(object: &Object) -> Option<Event> {
         Object::ResourceClaim(claim) => Event::Change(Change::ResourceClaim(new(claim.as_ref()))),
         Object::ResourceSlice(slice) => Event::Change(Change::ResourceSlice(new(slice.as_ref()))),
         Object::DeviceClass(class) => Event::Change(Change::DeviceClass(new(class.as_ref()))),
+        Object::DeviceTaintRule(rule) => Event::Change(Change::DeviceTaintRule(new(rule.as_ref()))),
         Object::Namespace(namespace) => Event::Change(Change::Namespace(new(namespace.as_ref()))),
         Object::Service(service) => Event::Change(Change::Service(new(service.as_ref()))),
         Object::ReplicationController(controller) => {

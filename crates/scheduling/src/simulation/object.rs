@@ -83,6 +83,7 @@ kinds! {
     ResourceClaim wire::ResourceClaim,
     ResourceSlice wire::ResourceSlice,
     DeviceClass wire::DeviceClass,
+    DeviceTaintRule wire::DeviceTaintRule,
 }
 
 fn namespace(kind: Kind, metadata: &wire::Metadata) -> String {

@@ -120,12 +120,14 @@ impl Receiver for ClusterObjects {
             Read::ResourceClaim(object) => Object::ResourceClaim(object),
             Read::ResourceSlice(object) => Object::ResourceSlice(object),
             Read::DeviceClass(object) => Object::DeviceClass(object),
-            // Sessions ask for no budgets and no spread owners, and admission has read the others.
+            // Sessions ask for no budgets and no spread owners, answers are those of 1.36, where no taint rule counts, and
+            // admission has read the others.
             Read::PodDisruptionBudget(_)
             | Read::Service(_)
             | Read::ReplicationController(_)
             | Read::ReplicaSet(_)
             | Read::StatefulSet(_)
+            | Read::DeviceTaintRule(_)
             | Read::ResourceClaimTemplate(_)
             | Read::RuntimeClass(_)
             | Read::LimitRange(_) => return Ok(()),

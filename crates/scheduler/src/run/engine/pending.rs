@@ -42,5 +42,6 @@ fn suggestions(scheduler: &mut Scheduler, namespace: &str, name: &str) -> Option
         by_node: by_node.collect(),
         blockers: found.blockers,
         obstacles: found.obstacles.into_iter().collect(),
+        is_incomplete: found.is_incomplete,
     })
 }
