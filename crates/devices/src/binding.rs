@@ -25,7 +25,7 @@ pub fn binding(allocation: &Allocation, status: &ResourceClaimState) -> Binding 
 }
 
 /// Whether the devices of an allocation cannot be bound.
-pub fn has_failed_binding(allocation: &Allocation, status: &ResourceClaimState) -> bool {
+pub(crate) fn has_failed_binding(allocation: &Allocation, status: &ResourceClaimState) -> bool {
     matches!(binding(allocation, status), Binding::Failed(..))
 }
 

@@ -1,7 +1,39 @@
 //! The requests of a pod's special claim: extended resources that devices serve instead of a device plugin.
 
+use crate::inventory::Inventory;
+use crate::selectors::Selector;
+use crate::slice::{Node, Slice};
 use evictd_pod::wire::{DeviceRequest, Metadata, RequestedDevices, ResourceClaim};
 use std::collections::BTreeMap;
+
+impl Inventory {
+    /// How many devices of a class a node can use, and how many of them a claim has (S7-177).
+    pub fn devices_of_class(&self, class: &str, node: &dyn Node) -> (i64, i64) {
+        let Some(class) = self.class(class) else {
+            return (0, 0);
+        };
+        let is_selected = |slice: &Slice, at: usize| {
+            class.selectors.iter().all(|selector| {
+                let evaluate =
+                    |selector: &Selector| self.selectors().evaluate(selector, slice, at, true);
+                let verdict = selector.as_deref().and_then(evaluate);
+                verdict.is_some_and(|(verdict, _)| verdict.selects == Ok(true))
+            })
+        };
+        let (mut count, mut allocated) = (0, 0);
+        for slice in self.slices_at(node) {
+            let pool = self.pool((&slice.spec.driver, &slice.spec.pool.name));
+            for (at, device) in slice.spec.devices.iter().enumerate() {
+                if slice.allows(device, node) && is_selected(slice, at) {
+                    count += 1;
+                    let usage = pool.and_then(|pool| pool.usage(&device.name));
+                    allocated += i64::from(usage.is_some());
+                }
+            }
+        }
+        (count, allocated)
+    }
+}
 
 /// A container with its requests for extended resources.
 #[derive(Debug, Clone, Copy)]

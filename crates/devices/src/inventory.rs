@@ -1,5 +1,6 @@
 //! The resource slices, classes and claims of a cluster, and allocations that the API server does not show yet.
 
+use crate::binding::{Binding, binding, has_failed_binding};
 use crate::claim::{Claim, Class};
 use crate::pool::{PoolEntry, PoolKey, State, state_elsewhere};
 use crate::selectors::Selectors;
@@ -35,6 +36,8 @@ pub struct Inventory {
     claims: BTreeMap<(String, String), Arc<Claim>>,
     /// The special claims of pods, by the UID of the pod.
     special: HashMap<Arc<str>, (String, String)>,
+    /// The allocated claims, by namespace and name, whose devices were not bound in time.
+    late: BTreeSet<(String, String)>,
     /// Assumed allocations by the claim's UID, with their pods.
     assumed: HashMap<String, AssumedAllocation>,
     /// Claims with an assumed allocation since the current gang began.
@@ -208,6 +211,9 @@ impl Inventory {
         {
             return;
         }
+        if wire.status.allocation.is_none() {
+            self.late.remove(&key);
+        }
         // The old version's devices are freed before the new version's devices count.
         self.forget_claim(&key);
         if let Some(allocation) = &wire.status.allocation {
@@ -228,6 +234,7 @@ impl Inventory {
     /// Removes a claim and its assumed allocation. Returns whether it existed.
     pub fn remove_claim(&mut self, namespace: &str, name: &str) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
+        self.late.remove(&key);
         let removed = self.forget_claim(&key);
         if let Some(claim) = &removed {
             self.withdraw(&claim.wire.metadata.uid);
@@ -244,6 +251,32 @@ impl Inventory {
             self.count(allocation, false);
         }
         Some(claim)
+    }
+
+    /// A pod has waited too long for the devices of this claim. They cannot be used any more, unless they were bound meanwhile
+    /// (S7-163).
+    pub fn devices_are_late(&mut self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let is_pending = |claim: &wire::ResourceClaim| {
+            let allocation = claim.status.allocation.as_ref();
+            allocation
+                .is_some_and(|allocation| binding(allocation, &claim.status) == Binding::Pending)
+        };
+        let known = self.claims.get(&key);
+        if known.is_some_and(|claim| is_pending(&claim.wire)) {
+            self.late.insert(key);
+        }
+    }
+
+    /// Whether the devices of a claim cannot be bound: their driver says so, or has not bound them in time (S7-163).
+    pub fn has_failed_binding(&self, claim: &wire::ResourceClaim, allocation: &Allocation) -> bool {
+        let is_late = || {
+            let metadata = &claim.metadata;
+            let namespace = metadata.namespace_or_default().to_owned();
+            self.late.contains(&(namespace, metadata.name.clone()))
+                && binding(allocation, &claim.status) == Binding::Pending
+        };
+        has_failed_binding(allocation, &claim.status) || (!self.late.is_empty() && is_late())
     }
 
     /// The last observed version of a claim.

@@ -29,7 +29,7 @@ mod verdicts;
 mod without;
 
 pub use allocation::preference;
-pub use binding::{Binding, binding, has_failed_binding, needs_binding};
+pub use binding::{Binding, binding, needs_binding};
 pub use demand::Demand;
 pub use extended::{ContainerRequests, Mapping, SpecialRequests, special_claim, special_requests};
 pub use inventory::{Inventory, special_key};

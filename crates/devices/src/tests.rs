@@ -8,6 +8,7 @@ mod exhaustive;
 mod partitions;
 mod releases;
 mod shortages;
+mod table;
 mod taint_rules;
 
 use super::{Demand, Inventory, Node, Problem};

@@ -2,7 +2,7 @@
 
 use crate::dump::Loaded;
 use evictd_document::Assumptions;
-use evictd_placement::{Checks, Cluster, Code, InvalidObject, Pod};
+use evictd_placement::{Checks, Cluster, Code, DEVICES_GIVEN_UP, InvalidObject, Pod, Reason};
 use evictd_pod::wire;
 use evictd_preemption::{Budget, VictimRules};
 use evictd_scheduling::config::Configuration;
@@ -152,6 +152,12 @@ impl Case {
                 code: code.as_str(),
                 reasons: match code {
                     // kube-scheduler ends the attempt with such an error, which names the object.
+                    Code::Error if is_given_up(*verdict) => {
+                        let (plugin, node) = (plugin.unwrap_or_default(), cluster.node_name(id));
+                        vec![format!(
+                            "running {plugin:?} filter plugin: node {node}: {DEVICES_GIVEN_UP}"
+                        )]
+                    }
                     Code::Error => match self.framework.obstacle(cluster, pod, id) {
                         Some(error) => {
                             let plugin = plugin.unwrap_or_default();
@@ -167,6 +173,12 @@ impl Case {
         });
         statuses.collect()
     }
+}
+
+/// Whether the search for devices reached its limit.
+fn is_given_up(verdict: Verdict) -> bool {
+    let given_up = Reason::Message(DEVICES_GIVEN_UP);
+    matches!(verdict, Verdict::Rejected(_, rejection) if rejection.reason == given_up)
 }
 
 /// The rejection of a node.

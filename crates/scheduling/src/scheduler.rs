@@ -32,6 +32,7 @@ use cluster_state::ClusterState;
 use cost::CostMeter;
 use evictd_placement::{Cluster, NodeId, Pod};
 use evictd_pod::compatibility::{Compatibility, Gate, Release};
+use evictd_pod::resource_claims::claims_of;
 use evictd_pod::wire;
 use evictd_preemption::{Budget, Options};
 use extender_calls::ExtenderCalls;
@@ -289,6 +290,17 @@ impl Scheduler {
     /// deleted meanwhile.
     pub fn bind_failed(&mut self, now: Timestamp, key: &str) -> Option<NotBound> {
         self.binding.on_not_bound(&mut self.state, now, key)
+    }
+
+    /// The pod has waited too long for its devices to be bound. Its next attempt deallocates them (S7-163).
+    pub fn devices_are_late(&mut self, pod: &wire::Pod) {
+        let namespace = pod.metadata.namespace_or_default();
+        let devices = self.state.cluster_mut().devices_mut();
+        for claim in claims_of(pod) {
+            if let Some(name) = claim.name() {
+                devices.devices_are_late(namespace, name);
+            }
+        }
     }
 
     /// Sends a victim that waits for permits back to the queue instead of deleting it (S4-022). False if it does not wait.

@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 52] = [
+pub(crate) static RESOURCES: [Resource; 53] = [
     namespaced(
         "",
         "pods",

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::{
-    Binding, ContainerRequests, SpecialRequests, binding, has_failed_binding, special_claim,
-    special_requests,
+    Binding, ContainerRequests, SpecialRequests, binding, special_claim, special_requests,
 };
 
 /// A device that consumes this much of the counter `memory`.
@@ -238,7 +237,10 @@ fn the_first_device_that_is_not_ready_decides() {
         say("Broken"),
         Binding::Failed("R".to_owned(), "m".to_owned())
     );
-    assert!(has_failed_binding(&allocation, &claim.status));
+    assert!(crate::binding::has_failed_binding(
+        &allocation,
+        &claim.status
+    ));
 }
 
 /// S7-172, S7-173

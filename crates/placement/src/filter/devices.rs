@@ -15,8 +15,8 @@ use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::DeviceClaim;
 use evictd_devices::{
-    Demand, Problem, SpecialRequests, Without, has_failed_binding, needs_binding, preference,
-    selects, special_claim, special_key,
+    Demand, Problem, SpecialRequests, Without, needs_binding, preference, selects, special_claim,
+    special_key,
 };
 use evictd_pod::resource_claims::{PodClaim, StoredClaim};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
@@ -32,6 +32,8 @@ const NOT_FOUND_OUT: &str =
 const GIVEN_UP: &str = "the search for devices was given up at its limit of cost: selectors are costly, or constraints and \
     counters leave too many ways to try; fewer devices in one claim or cheaper selectors help";
 const UNFINISHED: &str = "the selectors of the claims cost more than one attempt may; the search goes on with the next attempt";
+/// The message of a node whose device search reached the limit of cost: that of kube-scheduler, which has one of time.
+pub const DEVICES_GIVEN_UP: &str = "timed out trying to allocate devices";
 const NOT_HERE: &str = "resourceclaim not available on the node";
 const LEFT_OVER: &str = "cannot schedule extended resource claim";
 
@@ -178,7 +180,7 @@ impl Devices {
         let mut reaches = Vec::new();
         let mut has_failed = false;
         for (claim, allocation) in allocated {
-            has_failed |= has_failed_binding(allocation, &claim.status);
+            has_failed |= cluster.devices().has_failed_binding(claim, allocation);
             reaches.extend(allocation.node_selector.clone());
         }
         let is_left_over = known.is_some_and(|claim| claim.status.allocation.is_none());
@@ -390,7 +392,7 @@ impl Devices {
         let claims = claims(here.cluster, &self.pod).ok()?.into_iter();
         let lines = claims.filter_map(|claim| {
             let allocation = allocation(here.cluster, claim)?;
-            let has_failed = has_failed_binding(allocation, &claim.status);
+            let has_failed = here.cluster.devices().has_failed_binding(claim, allocation);
             let reach = allocation.node_selector.as_ref();
             let is_here = reach.is_none_or(|reach| selects(reach, &node_view(here)));
             let why = match (has_failed, is_here) {
@@ -432,7 +434,7 @@ const fn rejection(problem: &Problem) -> Rejection {
         Problem::Constraint(_) => (Code::Error, "a claim constraint would not be satisfied"),
         Problem::Selector(_) => (Code::Error, "a selector of devices cannot be evaluated"),
         Problem::Claim(_) => (Code::Error, "a resource claim cannot be allocated"),
-        Problem::TooExpensive => (Code::Error, "the search for devices was given up"),
+        Problem::TooExpensive => (Code::Error, DEVICES_GIVEN_UP),
         Problem::Interrupted => (Code::UnschedulableAndUnresolvable, DEVICES_GO_ON),
     };
     Rejection {
@@ -523,7 +525,8 @@ pub fn unavailable_claim<'c>(
         let Some(allocation) = &claim.status.allocation else {
             return false;
         };
-        let has_failed = has_failed_binding(allocation, &claim.status) && !nodes.is_empty();
+        let has_failed =
+            cluster.devices().has_failed_binding(claim, allocation) && !nodes.is_empty();
         let elsewhere = allocation.node_selector.as_ref().is_some_and(|reach| {
             let mut nodes = nodes.iter();
             nodes.any(|node| !selects(reach, &node_view(Here::new(cluster, *node))))

@@ -1,7 +1,7 @@
 //! `NodeResourcesFit` and `NodeResourcesBalancedAllocation`: the utilization of a node and how even it is (S5-086,
 //! S5-087).
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, NodeView};
 use crate::filter::Here;
 use crate::node::Node;
 use crate::plugin::{MAX_SCORE, Score};
@@ -88,10 +88,23 @@ impl Resource {
             (Self::EphemeralStorage, _) => (there.ephemeral_storage, asked.ephemeral_storage),
             (Self::Scalar(name), _) => {
                 let there = find(cluster.scalars(there.scalars), name);
-                (there, node.requested_scalars.get(name))
+                let of_devices = if there == 0 {
+                    devices(cluster, node, name)
+                } else {
+                    None
+                };
+                of_devices.unwrap_or_else(|| (there, node.requested_scalars.get(name)))
             }
         }
     }
+}
+
+/// The devices that serve an extended resource on a node, and how many of them claims have (S7-177). `None` if there are none.
+fn devices(cluster: &Cluster, node: &Node, resource: Symbol) -> Option<(i64, i64)> {
+    let (known, symbols) = (cluster.devices(), cluster.symbols());
+    let class = known.class_of_resource(symbols.text(resource))?;
+    let found = known.devices_of_class(class, &NodeView { symbols, node });
+    (found.0 > 0).then_some(found)
 }
 
 struct Fit {

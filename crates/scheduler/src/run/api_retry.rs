@@ -34,6 +34,8 @@ pub(crate) enum FailureKind {
     Overloaded,
     /// The write was not sent, because the scheduler stops.
     Stopped,
+    /// Drivers have not bound the devices of the pod in time.
+    DevicesLate,
 }
 
 impl Failure {

@@ -512,6 +512,9 @@ impl Engine {
             return;
         };
         let binding = not_bound.binding;
+        if failure.kind == FailureKind::DevicesLate {
+            self.scheduler.devices_are_late(&binding.pod);
+        }
         self.count_attempt("error", &binding.pod, self.since(binding.began));
         warn!("{reference} was not bound to {node}: {}", failure.message);
         if binding.is_of_session {

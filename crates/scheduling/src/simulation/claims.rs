@@ -134,6 +134,8 @@ pub(super) struct PreBound {
     pub(super) waited: u64,
     /// Why the pod is not bound.
     pub(super) error: Option<String>,
+    /// Whether it has waited too long for its devices.
+    pub(super) is_late: bool,
     /// The status of the pod about its special claim.
     pub(super) special: Option<Value>,
     /// The claims that changed, before and after.
@@ -281,6 +283,7 @@ impl Claims {
             if done.waited + LOOK > self.binding_timeout {
                 done.waited = self.binding_timeout;
                 done.error = Some("device binding timeout: context deadline exceeded".to_owned());
+                done.is_late = true;
                 return;
             }
             done.waited += LOOK;

@@ -2,7 +2,9 @@
 //! at once.
 
 mod notes;
+mod retries;
 
+use self::retries::Retries;
 use super::claims::{Claims, DriverStep, claim};
 use super::created::created;
 use super::sequence_outcome::{AttemptOutcome, NodeUse, SequenceOutcome};
@@ -185,6 +187,7 @@ pub fn run_sequence(
         }),
         is_direct: sequence.retries.is_some() || !sequence.driver.is_empty(),
         counted: sequence.counted.clone(),
+        retries: Retries::default(),
         outcome: SequenceOutcome {
             extenders: config
                 .extenders
@@ -241,6 +244,7 @@ struct Run {
     /// Whether there are devices. Then attempts show claims instead of scores and plugins.
     has_devices: bool,
     counted: Vec<String>,
+    retries: Retries,
     outcome: SequenceOutcome,
 }
 
@@ -311,6 +315,9 @@ impl Run {
         loop {
             self.wait(ATTEMPT_INTERVAL);
             let Some(attempt) = self.scheduler.attempt(self.now) else {
+                if self.back_off() {
+                    continue;
+                }
                 break;
             };
             self.carry_out(attempt);
@@ -380,6 +387,9 @@ impl Run {
                 let pod = (&attempt.pod, &attempt.key);
                 if !self.pre_bind(pod, &node, &pre_bind.devices, &mut outcome) {
                     self.outcome.attempts.push(outcome);
+                    if !self.is_direct && self.retries.failure(&named) {
+                        self.give_up(named);
+                    }
                     return;
                 }
                 for event in self.volumes.bind(&attempt.pod, &node, &pre_bind.volumes) {
@@ -428,9 +438,15 @@ impl Run {
                 }
             }
             Ended::Error(message) => {
-                self.outcome.unschedulable.insert(named, message.clone());
+                let last = self.has_devices && !self.is_direct && self.retries.error(&named);
+                self.outcome
+                    .unschedulable
+                    .insert(named.clone(), message.clone());
                 outcome.message = Some(message);
                 self.outcome.attempts.push(outcome);
+                if last {
+                    self.give_up(named);
+                }
             }
             // A pod that was put off is tried in its turn. There are no extenders and no custom plugins here.
             Ended::PutOff(_)
@@ -479,6 +495,9 @@ impl Run {
         if let Some(error) = done.error {
             self.outcome.unschedulable.insert(named, error);
             self.scheduler.bind_failed(self.now, key);
+            if done.is_late {
+                self.scheduler.devices_are_late(pod);
+            }
             return false;
         }
         if self.is_direct {

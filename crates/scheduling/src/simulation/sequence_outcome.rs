@@ -14,6 +14,9 @@ pub struct SequenceOutcome {
     pub placed: BTreeMap<String, String>,
     /// The last messages of the other pods.
     pub unschedulable: BTreeMap<String, String>,
+    /// Those that are tried no more, because their attempts end in errors or their bindings fail again and again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub given_up: Vec<String>,
     /// The gated pods, with the reasons, which the answer leaves out.
     #[serde(serialize_with = "names")]
     pub gated: BTreeMap<String, String>,

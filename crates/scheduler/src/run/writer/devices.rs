@@ -91,7 +91,7 @@ async fn wait_until_bound(
             return Ok(());
         }
         if began.elapsed() + LOOK > within {
-            return Err(not_bound("timeout: context deadline exceeded"));
+            return Err(late("timeout: context deadline exceeded"));
         }
         sleep(LOOK).await;
     }
@@ -101,6 +101,13 @@ fn not_bound(why: &str) -> Failure {
     Failure {
         kind: FailureKind::Conflict,
         message: format!("running PreBind plugin \"DynamicResources\": device binding {why}"),
+    }
+}
+
+fn late(why: &str) -> Failure {
+    Failure {
+        kind: FailureKind::DevicesLate,
+        ..not_bound(why)
     }
 }
 
@@ -130,7 +137,7 @@ async fn is_bound(calls: &Calls, path: &str, within: Duration) -> Result<bool, F
     let limit = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
     let is_late = |since: Timestamp| Timestamp::now().duration_since(since) > limit + LATE;
     if since.is_some_and(is_late) {
-        return Err(not_bound(&format!("timeout: claim={name}")));
+        return Err(late(&format!("timeout: claim={name}")));
     }
     Ok(false)
 }

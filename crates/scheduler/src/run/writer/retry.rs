@@ -82,7 +82,10 @@ where
         match failure.kind {
             FailureKind::Unanswered | FailureKind::Overloaded => retry = ApiRetry::default(),
             FailureKind::Gone => return None,
-            FailureKind::Conflict | FailureKind::Refused | FailureKind::Stopped => {
+            FailureKind::Conflict
+            | FailureKind::Refused
+            | FailureKind::Stopped
+            | FailureKind::DevicesLate => {
                 warn!("{path} is not written: {failure}");
                 return None;
             }

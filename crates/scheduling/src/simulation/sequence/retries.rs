@@ -1,0 +1,62 @@
+//! How often a simulation tries pods whose attempts end in errors or whose bindings fail. Nothing in it would ever end that.
+
+use super::Run;
+use crate::queue::Pool;
+use jiff::SignedDuration;
+use std::collections::BTreeMap;
+
+/// Long enough for any backoff to end soon.
+const BACKOFF: SignedDuration = SignedDuration::from_secs(10);
+
+/// The most attempts that end in errors.
+const ERRORS: u32 = 2;
+/// The most bindings that fail.
+const FAILURES: u32 = 4;
+
+/// The failed attempts by pod.
+#[derive(Debug, Default)]
+pub(super) struct Retries {
+    errors: BTreeMap<String, u32>,
+    failures: BTreeMap<String, u32>,
+}
+
+impl Retries {
+    /// An attempt has ended in an error. Returns whether it was the last one.
+    pub(super) fn error(&mut self, pod: &str) -> bool {
+        count(&mut self.errors, pod) >= ERRORS
+    }
+
+    /// A binding has failed. Returns whether it was the last one.
+    pub(super) fn failure(&mut self, pod: &str) -> bool {
+        count(&mut self.failures, pod) >= FAILURES
+    }
+}
+
+impl Run {
+    /// Waits where pods whose devices could not be bound back off. Returns whether there are some.
+    pub(super) fn back_off(&mut self) -> bool {
+        let backs_off = self.has_devices
+            && !self
+                .scheduler
+                .queue()
+                .pods_in(Pool::ErrorBackoff)
+                .is_empty();
+        if backs_off {
+            self.wait(BACKOFF);
+            self.scheduler.flush_backoff(self.now);
+        }
+        backs_off
+    }
+
+    /// Tries a pod no more.
+    pub(super) fn give_up(&mut self, named: String) {
+        self.change(&named, None);
+        self.outcome.given_up.push(named);
+    }
+}
+
+fn count(of: &mut BTreeMap<String, u32>, pod: &str) -> u32 {
+    let count = of.entry(pod.to_owned()).or_default();
+    *count += 1;
+    *count
+}
