@@ -4,7 +4,7 @@
 mod notes;
 mod retries;
 
-use self::retries::Retries;
+use self::retries::{Retries, back_off, give_up};
 use super::claims::{Claims, DriverStep, claim};
 use super::created::created;
 use super::sequence_outcome::{AttemptOutcome, NodeUse, SequenceOutcome};
@@ -315,7 +315,7 @@ impl Run {
         loop {
             self.wait(ATTEMPT_INTERVAL);
             let Some(attempt) = self.scheduler.attempt(self.now) else {
-                if self.back_off() {
+                if back_off(&mut self) {
                     continue;
                 }
                 break;
@@ -388,7 +388,7 @@ impl Run {
                 if !self.pre_bind(pod, &node, &pre_bind.devices, &mut outcome) {
                     self.outcome.attempts.push(outcome);
                     if !self.is_direct && self.retries.failure(&named) {
-                        self.give_up(named);
+                        give_up(self, named);
                     }
                     return;
                 }
@@ -445,7 +445,7 @@ impl Run {
                 outcome.message = Some(message);
                 self.outcome.attempts.push(outcome);
                 if last {
-                    self.give_up(named);
+                    give_up(self, named);
                 }
             }
             // A pod that was put off is tried in its turn. There are no extenders and no custom plugins here.

@@ -32,27 +32,21 @@ impl Retries {
     }
 }
 
-impl Run {
-    /// Waits where pods whose devices could not be bound back off. Returns whether there are some.
-    pub(super) fn back_off(&mut self) -> bool {
-        let backs_off = self.has_devices
-            && !self
-                .scheduler
-                .queue()
-                .pods_in(Pool::ErrorBackoff)
-                .is_empty();
-        if backs_off {
-            self.wait(BACKOFF);
-            self.scheduler.flush_backoff(self.now);
-        }
-        backs_off
+/// Waits where pods whose devices could not be bound back off. Returns whether there are some.
+pub(super) fn back_off(run: &mut Run) -> bool {
+    let queue = run.scheduler.queue();
+    let backs_off = run.has_devices && !queue.pods_in(Pool::ErrorBackoff).is_empty();
+    if backs_off {
+        run.wait(BACKOFF);
+        run.scheduler.flush_backoff(run.now);
     }
+    backs_off
+}
 
-    /// Tries a pod no more.
-    pub(super) fn give_up(&mut self, named: String) {
-        self.change(&named, None);
-        self.outcome.given_up.push(named);
-    }
+/// Tries a pod no more.
+pub(super) fn give_up(run: &mut Run, named: String) {
+    run.change(&named, None);
+    run.outcome.given_up.push(named);
 }
 
 fn count(of: &mut BTreeMap<String, u32>, pod: &str) -> u32 {
