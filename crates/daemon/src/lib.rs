@@ -10,6 +10,7 @@
 //!
 //! - [`tasks`] runs the daemon: signals stop it, requests under way are finished, everything else ends with it.
 //! - [`cluster`] finds the API server; [`leadership`] is the election of one of several processes.
+//! - [`client`] reads the pages of another daemon's secure port.
 //! - [`server`] serves a router on a port that strangers may reach. They cannot occupy it.
 //! - [`probes`] answers `/livez`, `/readyz` and `/healthz`, on a port of its own where one is configured.
 //! - [`health`] gives their answers, in the words of Kubernetes.
@@ -36,6 +37,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod client;
 pub mod cluster;
 pub mod followed_file;
 pub mod health;

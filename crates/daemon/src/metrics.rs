@@ -2,6 +2,9 @@
 //! ask for it.
 
 mod process;
+mod samples;
+
+pub use samples::Samples;
 
 use axum::Router;
 use axum::extract::State;

@@ -36,8 +36,13 @@ impl Connection {
         Ok(Cluster::new(runtime, actions, reader))
     }
 
+    /// The credentials, also for other servers than the API server.
+    pub(super) fn credentials(&self) -> Credentials {
+        Credentials::from(&self.credentials)
+    }
+
     async fn access(&self) -> Result<Access, Failure> {
-        let found = Access::find(&Credentials::from(&self.credentials)).await;
+        let found = Access::find(&self.credentials()).await;
         let Some(master) = &self.master else {
             return found.map_err(Failure::input);
         };

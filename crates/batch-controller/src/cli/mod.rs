@@ -18,6 +18,7 @@ mod named;
 mod queue;
 mod reconcile;
 mod simulate;
+mod top;
 mod webhook;
 mod why;
 mod workflow;
@@ -44,6 +45,7 @@ pub struct Cli {
 enum Command {
     Simulate(simulate::Arguments),
     Why(why::Arguments),
+    Top(top::Arguments),
     Job(job::Arguments),
     Queue(queue::Arguments),
     #[command(name = "cronjob")]
@@ -74,6 +76,7 @@ impl Cli {
         match self.command {
             Command::Simulate(arguments) => arguments.run(),
             Command::Why(arguments) => arguments.run(),
+            Command::Top(arguments) => arguments.run(),
             Command::Job(arguments) => arguments.run(),
             Command::Queue(arguments) => arguments.run(),
             Command::CronJob(arguments) => arguments.run(),

@@ -25,6 +25,7 @@ mod scale;
 mod served;
 mod short;
 mod simulate;
+mod top;
 mod trace;
 mod used_rights;
 mod webhook;

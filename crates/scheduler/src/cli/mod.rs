@@ -10,7 +10,9 @@ mod input;
 mod pending;
 mod plan;
 mod run;
+mod secure_port;
 mod simulate;
+mod top;
 
 /// The command that writes what every command here reads, without the kinds that older servers lack.
 macro_rules! kubectl_get {
@@ -48,6 +50,7 @@ enum Command {
     Plan(plan::Arguments),
     Run(Box<run::Arguments>),
     Simulate(simulate::Arguments),
+    Top(top::Arguments),
     #[command(
         after_help = "Example:\n  evictd-scheduler completions bash > /etc/bash_completion.d/evictd-scheduler"
     )]
@@ -71,6 +74,7 @@ impl Cli {
             Command::Plan(arguments) => arguments.run(),
             Command::Run(arguments) => arguments.run(plugins),
             Command::Simulate(arguments) => arguments.run(),
+            Command::Top(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
         }

@@ -1,14 +1,12 @@
 //! `evictd-scheduler pending`: lists the pending pods of a running scheduler.
 
+use super::secure_port::SecurePort;
 use crate::explain::{blockers, obstacles, suggestions};
-use anyhow::{Context, anyhow};
 use clap::Args;
-use evictd_cluster_client::{Access, ApiError, CALL_TIMEOUT, Credentials};
 use evictd_command::{Colour, Column, Failure, Output, Table, View};
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
   kubectl -n kube-system port-forward deploy/evictd-scheduler 10259 &
@@ -22,22 +20,11 @@ must be allowed to get the path /v1/pending.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The scheduler's secure port.
-    #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:10259")]
-    server: String,
     /// Only this pod, with suggestions: the fewest changes after which it would fit, each tried on the cluster.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = full_name)]
     pod: Option<String>,
-    /// The kubeconfig with the token or certificate. Default: as kubectl.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
-    #[arg(long, value_name = "NAME", default_value = "")]
-    context: String,
-    /// Do not verify the scheduler's certificate, which it may have made itself. Only for a connection that no other program can
-    /// answer.
-    #[arg(long)]
-    insecure_skip_tls_verify: bool,
+    #[command(flatten)]
+    port: SecurePort,
     #[command(flatten)]
     output: Output,
 }
@@ -45,10 +32,10 @@ pub(super) struct Arguments {
 /// The response of the scheduler.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Pending {
-    time: Option<Timestamp>,
-    count: usize,
-    pods: Vec<PendingPod>,
+pub(super) struct Pending {
+    pub(super) time: Option<Timestamp>,
+    pub(super) count: usize,
+    pub(super) pods: Vec<PendingPod>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     resizes: Vec<PendingResize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,15 +62,15 @@ struct Suggestions {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PendingPod {
-    pod: String,
-    pool: String,
-    since: Timestamp,
+pub(super) struct PendingPod {
+    pub(super) pod: String,
+    pub(super) pool: String,
+    pub(super) since: Timestamp,
     attempts: u32,
-    plugins: Vec<String>,
+    pub(super) plugins: Vec<String>,
     wakes: Vec<String>,
-    message: String,
-    nominated: Option<String>,
+    pub(super) message: String,
+    pub(super) nominated: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -111,37 +98,13 @@ impl Arguments {
     }
 
     async fn get(&self) -> Result<Pending, Failure> {
-        let credentials = Credentials {
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
-        };
-        let server = server(&self.server)
-            .map_err(|problem| Failure::Input(anyhow!("--server {}: {problem}", self.server)))?;
-        let access = Access::find(&credentials).await.map_err(Failure::input)?;
-        let access = access.towards(server, self.insecure_skip_tls_verify);
-        let reader = access.reader(CALL_TIMEOUT).map_err(Failure::input)?;
+        let port = self.port.open().await?;
         let path = match &self.pod {
             Some(pod) => format!("/v1/pending?pod={pod}"),
             None => "/v1/pending".to_owned(),
         };
-        let flag = || format!("--server {}", self.server);
-        let text = reader.get(&path).await.map_err(|error| match error {
-            ApiError::Forbidden { .. } => {
-                Failure::NotPermitted(anyhow::Error::from(error).context(flag()))
-            }
-            _ => Failure::Work(anyhow::Error::from(error).context(flag())),
-        })?;
-        let read = serde_json::from_str(&text);
-        Ok(read.with_context(|| format!("{} does not answer as a scheduler", flag()))?)
-    }
-}
-
-/// Parses the address of a server.
-fn server(text: &str) -> Result<hyper::Uri, String> {
-    let uri: hyper::Uri = text.parse().map_err(|error| format!("{error}"))?;
-    match (uri.scheme_str(), uri.host()) {
-        (Some("https" | "http"), Some(host)) if !host.is_empty() => Ok(uri),
-        _ => Err("is not a URL such as https://127.0.0.1:10259".to_owned()),
+        let text = port.get(&path).await?;
+        serde_json::from_str(&text).map_err(|_| port.misunderstood("a scheduler"))
     }
 }
 

@@ -164,7 +164,7 @@ impl View {
     /// The pending pods as JSON. With `pod=NAMESPACE/NAME` in the query, only that one with suggestions for it.
     pub(crate) async fn pending(&self, query: &str) -> String {
         let (reply, answer) = oneshot::channel();
-        let pod = pod_in(query).and_then(|pod| pod.split_once('/'));
+        let pod = value_in(query, "pod").and_then(|pod| pod.split_once('/'));
         let pod = pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
         self.lock().requests.push(PendingRequest { pod, reply });
         self.requested.notify_one();
@@ -173,12 +173,16 @@ impl View {
         serde_json::to_string(&pending).unwrap_or_default()
     }
 
-    /// The last decisions as JSON, the newest last. With `pod=NAMESPACE/NAME` in the query, only those about that pod.
+    /// The last decisions as JSON, the newest last. With `pod=NAMESPACE/NAME` in the query, only those about that pod; with
+    /// `last=N`, only so many.
     pub(crate) fn decisions(&self, query: &str) -> String {
-        let pod = pod_in(query);
+        let pod = value_in(query, "pod");
+        let last = value_in(query, "last").and_then(|last| last.parse().ok());
         let state = self.lock();
         let wanted = |decision: &&Decision| pod.is_none_or(|pod| decision.pod == pod);
-        let decisions: Vec<&Decision> = state.decisions.iter().filter(wanted).collect();
+        let newest = state.decisions.iter().rev().filter(wanted);
+        let mut decisions: Vec<&Decision> = newest.take(last.unwrap_or(DECISIONS)).collect();
+        decisions.reverse();
         serde_json::to_string(&decisions).unwrap_or_default()
     }
 }
@@ -260,9 +264,11 @@ fn as_list<S: Serializer>(shared: &Arc<[RejectedNodes]>, serializer: S) -> Resul
     shared[..].serialize(serializer)
 }
 
-/// The value of `pod` in a query.
-fn pod_in(query: &str) -> Option<&str> {
-    query.split('&').find_map(|part| part.strip_prefix("pod="))
+/// The value of a key in a query.
+fn value_in<'a>(query: &'a str, key: &str) -> Option<&'a str> {
+    let mut pairs = query.split('&').filter_map(|part| part.split_once('='));
+    let (_, value) = pairs.find(|(name, _)| *name == key)?;
+    Some(value)
 }
 
 /// The events after which a pod that these plugins rejected is tried again.

@@ -20,7 +20,7 @@ pub(crate) struct Live {
     pub(crate) api: ApiServer,
     pub(crate) admin: Actor,
     program: Child,
-    kubeconfig: NamedTempFile,
+    pub(crate) kubeconfig: NamedTempFile,
 }
 
 impl Drop for Live {

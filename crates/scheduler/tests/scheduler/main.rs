@@ -29,6 +29,7 @@ mod live_rights;
 mod live_scheduling;
 mod live_static_pod;
 mod live_stop;
+mod live_top;
 mod live_upstream;
 mod live_words;
 mod one_model;

@@ -8,7 +8,7 @@ mod delete;
 mod operate;
 mod table;
 
-pub(super) use table::Columns;
+pub(super) use table::{Columns, GroupCounts};
 
 use super::connection::Connection;
 use clap::{Args, Subcommand};

@@ -26,15 +26,23 @@ pub(super) struct QueueRow {
 
 /// The number of pod groups by phase.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-struct GroupCounts {
-    inqueue: usize,
-    pending: usize,
-    running: usize,
-    unknown: usize,
-    completed: usize,
+pub(in crate::cli) struct GroupCounts {
+    pub(in crate::cli) inqueue: usize,
+    pub(in crate::cli) pending: usize,
+    pub(in crate::cli) running: usize,
+    pub(in crate::cli) unknown: usize,
+    pub(in crate::cli) completed: usize,
 }
 
 impl GroupCounts {
+    pub(in crate::cli) fn of<'a>(groups: impl IntoIterator<Item = &'a PodGroup>) -> Self {
+        let mut counts = Self::default();
+        for group in groups {
+            counts.add(&group.status.phase);
+        }
+        counts
+    }
+
     fn add(&mut self, phase: &PodGroupPhase) {
         let count = match phase {
             PodGroupPhase::Inqueue => &mut self.inqueue,
