@@ -1,5 +1,6 @@
 //! A page on the whole terminal that is taken anew until a person quits it.
 
+use crate::colour::is_mark;
 use crate::output::rendered_page;
 use crate::{Colour, Failure, View, write_to_stdout};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,7 +8,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The other screen, without a cursor and without line breaks of the terminal's.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
@@ -74,8 +75,25 @@ impl Section {
             lines.extend(section.lines);
         }
         lines.truncate(most);
-        lines.join("\n")
+        let lines = lines.iter().map(|line| clipped(line, view));
+        lines.collect::<Vec<_>>().join("\n")
     }
+}
+
+/// The line without what exceeds the width: a line that the terminal breaks would move all others.
+fn clipped(line: &str, view: View) -> String {
+    let mut room = view.width().unwrap_or(usize::MAX);
+    let mut ended = false;
+    let fits = line.chars().filter(|character| {
+        if is_mark(*character) {
+            return true;
+        }
+        let width = character.width().unwrap_or(0);
+        ended |= width > room;
+        room = room.saturating_sub(width);
+        !ended
+    });
+    fits.collect()
 }
 
 /// A title as the beginning of a line across the page.
@@ -256,6 +274,16 @@ mod tests {
         );
         // Less than what is always shown: the beginning.
         assert_eq!(lines(Some(4)), "a b ── long HEAD");
+    }
+
+    #[test]
+    fn a_line_is_cut_at_the_width_and_keeps_its_colour() {
+        let view = View::of_width(40).coloured();
+        let long = view.paint(Colour::Bad, &"日本".repeat(30));
+        let page = Section::page(&[Section::head(&long)], view, Some(3));
+        assert_eq!(page.width(), 40);
+        assert_eq!(page, view.paint(Colour::Bad, &"日本".repeat(10)));
+        assert!(Section::page(&[Section::head(&long)], View::WHOLE, None).width() > 40);
     }
 
     #[test]

@@ -6,20 +6,11 @@ use crate::cli::ranking;
 use crate::cli::status::{headline, is_alarming, no_decision};
 use crate::cli::table::{amount, duration, moment, or_dash, text};
 use anyhow::Context;
-use evictd_command::{Failure, View, printable_line, shortened};
+use evictd_command::{Colour, Failure, Section, View, printable_line, shortened};
 use evictd_node::status::{SignalStatus, Status, ThresholdStatus};
 use evictd_signals::pressure::WHOLE;
 use jiff::SignedDuration;
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Color, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Block, Borders, Paragraph};
 use serde_json::Value;
-
-const ALARM: Style = Style::new().fg(Color::Red).bold();
-const WARNING: Style = Style::new().fg(Color::Yellow);
-const CALM: Style = Style::new().fg(Color::Green);
 
 /// The shortest and the longest bar of a signal.
 const BARS: std::ops::RangeInclusive<usize> = 5..=40;
@@ -39,29 +30,6 @@ pub(super) struct Picture {
     status: Status,
     /// The ranking, or why there is none.
     ranking: Result<Value, String>,
-    /// Why the data is old.
-    pub(super) lost: Option<String>,
-}
-
-/// A part of the frame.
-struct Section {
-    title: Option<String>,
-    lines: Vec<(String, Style)>,
-}
-
-impl Section {
-    fn text(title: String, text: &str) -> Self {
-        let lines = text.lines().map(|line| (line.to_owned(), Style::new()));
-        Self {
-            title: Some(title),
-            lines: lines.collect(),
-        }
-    }
-
-    fn height(&self) -> u16 {
-        let lines = self.lines.len() + usize::from(self.title.is_some());
-        u16::try_from(lines).unwrap_or(u16::MAX)
-    }
 }
 
 impl Picture {
@@ -73,66 +41,29 @@ impl Picture {
             ranking: daemon
                 .get("/v1/ranking")
                 .map_err(|failure| failure.to_string()),
-            lost: None,
         })
     }
 
-    /// One frame as text.
-    pub(super) fn page(&self, view: View) -> String {
-        let mut page = String::new();
-        for section in self.sections(view.plain(), None) {
-            if let Some(title) = section.title {
-                page.push_str("── ");
-                page.push_str(&title);
-                page.push('\n');
-            }
-            for (line, _) in section.lines {
-                page += &line;
-                page.push('\n');
-            }
-        }
-        page
-    }
-
-    pub(super) fn draw(&self, frame: &mut Frame<'_>, colour: bool) {
-        let area = frame.area();
-        let view = View::of_width(usize::from(area.width));
-        let sections = self.sections(view, Some(usize::from(area.height)));
-        let [head, signals, _, last] = sections.each_ref().map(Section::height);
-        let areas = Layout::vertical([
-            Constraint::Length(head),
-            Constraint::Length(signals),
-            Constraint::Fill(1),
-            Constraint::Length(last),
-        ])
-        .split(area);
-        for (section, area) in sections.into_iter().zip(areas.iter()) {
-            let lines = section.lines.into_iter().map(|(line, style)| {
-                let style = if colour { style } else { Style::new() };
-                Line::styled(line, style)
-            });
-            let mut shown = Paragraph::new(lines.collect::<Vec<_>>());
-            if let Some(title) = section.title {
-                shown = shown.block(Block::new().borders(Borders::TOP).title(title));
-            }
-            frame.render_widget(shown, *area);
-        }
-    }
-
-    /// All sections from top to bottom; if the height is limited, a part of it is reserved for the ranking.
-    fn sections(&self, view: View, height: Option<usize>) -> [Section; 4] {
-        let lines = match height {
+    /// One frame. `lost` says why the data is old. If the rows are limited, some of them are reserved for the ranking.
+    pub(super) fn page(&self, lost: Option<&str>, view: View, rows: Option<usize>) -> String {
+        let lines = match rows {
             None => usize::MAX,
             Some(..LOW) => MESSAGE.0,
             Some(_) => MESSAGE.1,
         };
-        let (head, last) = (self.head(view, lines), self.last(view, lines));
-        let others = usize::from(head.height()) + usize::from(last.height()) + RANKED + 1;
-        let room = height.map_or(usize::MAX, |height| height.saturating_sub(others));
-        [head, self.signals(view, room), self.ranked(view), last]
+        let (head, last) = (self.head(lost, view, lines), self.last(view, lines));
+        let others = head.lines().count() + last.lines().count() + 1 + RANKED + 1;
+        let room = rows.map_or(usize::MAX, |rows| rows.saturating_sub(others));
+        let sections = [
+            Section::head(&head),
+            self.signals(view, room),
+            self.ranked(view).giving_way(),
+            Section::new("last decision", &last),
+        ];
+        Section::page(&sections, view, rows)
     }
 
-    fn head(&self, view: View, most: usize) -> Section {
+    fn head(&self, lost: Option<&str>, view: View, most: usize) -> String {
         let status = &self.status;
         let mode = match &status.paused {
             Some(pause) => format!("  PAUSED {pause}"),
@@ -146,24 +77,26 @@ impl Picture {
             status.pods.active
         );
         let title = fitted(view, &before, &status.node, &after);
-        let mut lines = vec![(title, Style::new().bold())];
-        let (headline, style) = match &self.lost {
-            Some(why) => (why.clone(), ALARM),
+        let (headline, colour) = match lost {
+            Some(why) => (why.to_owned(), Colour::Bad),
             // As in `evictd status`, where an exhausted signal without a threshold is urgent, too.
-            None if is_alarming(status) => (headline(status), ALARM),
-            None => (headline(status), CALM),
+            None if is_alarming(status) => (headline(status), Colour::Bad),
+            None => (headline(status), Colour::Good),
         };
-        lines.extend(message(view, most, &headline, style));
+        let mut parts = vec![
+            view.paint(Colour::Strong, &title),
+            view.paint(colour, &message(view, most, &headline)),
+        ];
         let others = status.warnings.len().saturating_sub(1);
         if let Some(first) = status.warnings.first() {
             let besides = match others {
                 0 => String::new(),
                 others => format!(" (and {others} more, see `evictd status`)"),
             };
-            let warning = format!("{first}{besides}");
-            lines.extend(message(view, most, &warning, WARNING));
+            let warning = message(view, most, &format!("{first}{besides}"));
+            parts.push(view.paint(Colour::Warning, &warning));
         }
-        Section { title: None, lines }
+        parts.join("\n")
     }
 
     /// The signals, or only the most urgent ones if not all fit.
@@ -193,33 +126,31 @@ impl Picture {
                     standing(signal, roomy)
                 ),
             };
-            (line, style(signal))
+            match colour(signal) {
+                Some(colour) => view.paint(colour, &line),
+                None => line,
+            }
         });
         let which = match all.len() - shown.len() {
             0 => String::new(),
             calm => format!(" ({calm} calm ones are not shown)"),
         };
-        Section {
-            title: Some(format!("signals and their thresholds{which}")),
-            lines: lines.collect(),
-        }
+        let title = format!("signals and their thresholds{which}");
+        Section::new(title, &lines.collect::<Vec<_>>().join("\n"))
     }
 
     fn ranked(&self, view: View) -> Section {
         match &self.ranking {
-            Err(why) => Section::text(
-                "pods in the order of eviction".to_owned(),
-                &view.sentence(why),
-            ),
+            Err(why) => Section::new("pods in the order of eviction", &view.sentence(why)),
             Ok(answer) => {
                 let before = format!("first victim for {}: ", text(&answer["signal"]));
-                let title = fitted(view, &before, &text(&answer["next"]), "");
-                Section::text(title, &ranking::brief_page(answer, view))
+                let title = fitted(view.within(4), &before, &text(&answer["next"]), "");
+                Section::new(title, &ranking::brief_page(answer, view))
             }
         }
     }
 
-    fn last(&self, view: View, most: usize) -> Section {
+    fn last(&self, view: View, most: usize) -> String {
         let text = match &self.status.last_decision {
             None => no_decision(&self.status).to_owned(),
             Some(record) => format!(
@@ -231,10 +162,7 @@ impl Picture {
                 or_dash(record.message.as_ref()),
             ),
         };
-        Section {
-            title: Some("last decision".to_owned()),
-            lines: message(view, most, &text, Style::new()).collect(),
-        }
+        message(view, most, &text)
     }
 }
 
@@ -249,16 +177,11 @@ fn fitted(view: View, before: &str, name: &str, after: &str) -> String {
     format!("{before}{name}{after}")
 }
 
-/// The lines of a sentence; the last ones are cut if they do not fit.
-fn message(
-    view: View,
-    most: usize,
-    text: &str,
-    style: Style,
-) -> impl Iterator<Item = (String, Style)> {
+/// A sentence, wrapped; the last lines are cut if they do not fit.
+fn message(view: View, most: usize, text: &str) -> String {
     let text = view.sentence(text);
-    let lines: Vec<String> = text.lines().take(most).map(str::to_owned).collect();
-    lines.into_iter().map(move |line| (line, style))
+    let lines: Vec<&str> = text.lines().take(most).collect();
+    lines.join("\n")
 }
 
 fn low(signal: &SignalStatus) -> bool {
@@ -281,11 +204,11 @@ fn urgency(signal: &SignalStatus) -> f64 {
     }
 }
 
-fn style(signal: &SignalStatus) -> Style {
+fn colour(signal: &SignalStatus) -> Option<Colour> {
     match (low(signal), &signal.problem) {
-        (true, _) => ALARM,
-        (false, Some(_)) => WARNING,
-        (false, None) => Style::new(),
+        (true, _) => Some(Colour::Bad),
+        (false, Some(_)) => Some(Colour::Warning),
+        (false, None) => None,
     }
 }
 
@@ -422,9 +345,8 @@ mod tests {
         let mut picture = Picture {
             status,
             ranking: Ok(ranking),
-            lost: None,
         };
-        let page = picture.page(View::WHOLE);
+        let page = picture.page(None, View::WHOLE, None);
         for shown in [
             "node-1",
             "UNDER PRESSURE",
@@ -447,12 +369,11 @@ mod tests {
         }))
         .ok();
         picture.status.node = evil.to_owned();
-        let page = picture.page(View::WHOLE);
+        let page = picture.page(None, View::WHOLE, None);
         let steers = |c: char| c.is_control() && c != '\n';
         assert!(!page.contains(steers), "{page:?}");
-        picture.lost = Some("no daemon answers".to_owned());
         picture.ranking = Err("too busy".to_owned());
-        let page = picture.page(View::WHOLE);
+        let page = picture.page(Some("no daemon answers"), View::WHOLE, None);
         assert!(
             page.contains("no daemon answers") && page.contains("too busy"),
             "{page}"
