@@ -65,13 +65,13 @@ impl Arguments {
 }
 
 /// Why the records may be incomplete.
-fn problem(status: &Value) -> Option<String> {
+pub(super) fn problem(status: &Value) -> Option<String> {
     let error = status["history"]["error"].as_str()?;
     Some(format!("the history is incomplete: {error}"))
 }
 
 /// Records of another version that cannot be parsed are left out.
-fn records(all: Value) -> Vec<Record> {
+pub(super) fn records(all: Value) -> Vec<Record> {
     let Value::Array(records) = all else {
         return Vec::new();
     };
@@ -81,7 +81,7 @@ fn records(all: Value) -> Vec<Record> {
 }
 
 /// A decision has a record when it is made, and another with its outcome: only the last one counts.
-fn latest(records: Vec<Record>) -> Vec<Record> {
+pub(super) fn latest(records: Vec<Record>) -> Vec<Record> {
     let mut kept: Vec<Record> = Vec::with_capacity(records.len());
     let mut places: HashMap<String, usize> = HashMap::new();
     for record in records {
@@ -255,6 +255,20 @@ fn memory_kinds(ended: Option<&Ended>) -> String {
     }))
 }
 
+/// `succeeded after 212 ms: dumped to ..`: how the pre-kill hook went, and the beginning of its output.
+fn hook(ended: Option<&Ended>) -> String {
+    let Some(hook) = ended.and_then(|ended| ended.hook.as_ref()) else {
+        return or_dash(None::<&str>);
+    };
+    let mut words = format!("{} after {} ms", hook.outcome.as_str(), hook.milliseconds);
+    for text in [hook.detail.as_str(), hook.output.trim()] {
+        if !text.is_empty() {
+            let _ = write!(words, ": {}", text.escape_debug());
+        }
+    }
+    words
+}
+
 /// Everything that is known of one decision.
 fn evidence(record: &Record, view: View) -> String {
     let page = page(view, &facts(record));
@@ -407,12 +421,14 @@ fn shortage(record: &Record) -> Vec<Fact> {
         ("GONE", gone(record)),
         ("HELD BY", held_by(ended)),
         ("MEMORY", memory_kinds(ended)),
+        ("HOOK", hook(ended)),
         ("CLUSTER", cluster(record)),
     ];
     // A limit of a pod has no figures of the node.
     lines.retain(|(heading, _)| match *heading {
         "OBSERVED" | "THRESHOLD" => acting.is_some(),
         "SPARED" => passed_over.is_some(),
+        "HOOK" => ended.is_some_and(|ended| ended.hook.is_some()),
         "HELD BY" | "MEMORY" => ended.is_some_and(|ended| ended.contents.is_some()),
         _ => true,
     });
@@ -484,6 +500,22 @@ mod tests {
         let unknown: Ended = serde_json::from_value(json!({ "contents": {} })).unwrap();
         assert!(held_by(Some(&unknown)).contains("not known"));
         assert_eq!(held_by(None), "-");
+    }
+
+    #[test]
+    fn a_hook_is_shown_with_its_failure_and_what_it_wrote() {
+        let hook_of = |more: serde_json::Value| {
+            let ended: Ended = serde_json::from_value(json!({ "hook": more })).unwrap();
+            hook(Some(&ended))
+        };
+        let dumped =
+            json!({ "outcome": "succeeded", "milliseconds": 212, "output": "dumped\u{1b}[2J\n" });
+        assert_eq!(hook_of(dumped), "succeeded after 212 ms: dumped\\u{1b}[2J");
+        let failed = json!({ "outcome": "failed", "milliseconds": 3, "detail": "exit status: 3" });
+        assert_eq!(hook_of(failed), "failed after 3 ms: exit status: 3");
+        let newer = json!({ "outcome": "postponed", "milliseconds": 3 });
+        assert_eq!(hook_of(newer), "ended in an unknown way after 3 ms");
+        assert_eq!(hook(None), "-");
     }
 
     #[test]

@@ -201,6 +201,10 @@ pub struct Departure {
     pub asked: bool,
     /// Whether the API server has to be informed.
     pub notice_state: NoticeState,
+    /// How long the pre-kill hook may take before the first signal; `None` if it is not run. See [`Departure::allow_hook`].
+    pub hook: Option<SignedDuration>,
+    /// While the hook runs: when it has to end.
+    pub(super) hook_until: Option<Timestamp>,
     /// When the API server first accepted the notice. Its kubelet may not have seen it yet.
     pub(super) notice_accepted_at: Option<Timestamp>,
     pub(super) stage: Stage,
@@ -244,6 +248,8 @@ impl Departure {
             owner: None,
             asked: false,
             notice_state: NoticeState::NotNeeded,
+            hook: None,
+            hook_until: None,
             notice_accepted_at: None,
             stage: Stage::Terminating {
                 kill_at: after(since, grace),
@@ -306,6 +312,10 @@ impl Departure {
             ) => (
                 "it is killed; what it holds is not released yet",
                 Some(after(at, CLEANUP_TIMEOUT)),
+            ),
+            (Stage::Terminating { .. }, _) if self.hook_until.is_some() => (
+                "the pre-kill hook runs, then its grace period begins",
+                self.hook_until,
             ),
             (Stage::Terminating { kill_at, .. }, _) if self.asked => (
                 "the eviction API is asked, then its grace period begins",
@@ -373,6 +383,7 @@ impl Departure {
     /// Its termination begins now, with `left` of its grace period remaining.
     pub(super) fn begin(&mut self, now: Timestamp, left: SignedDuration) {
         self.cycles_after_kill = 0;
+        self.hook_until = None;
         self.stage = Stage::Terminating {
             kill_at: after(now, left),
             killed: None,

@@ -26,6 +26,11 @@ pub enum Event {
         /// UID of the pod.
         uid: String,
     },
+    /// The pod's pre-kill hook has ended, in whatever way; its grace period has begun.
+    HookEnded {
+        /// UID of the pod.
+        uid: String,
+    },
     /// A pod's termination has ended, successfully or not.
     Ended {
         /// UID of the pod.
@@ -94,6 +99,11 @@ pub enum Command {
     },
     /// The pod's running grace period is cut short, or its kubelet's time to end it.
     CutGrace {
+        /// UID of the pod.
+        uid: String,
+    },
+    /// The pod's pre-kill hook has to end now; its grace period begins.
+    EndHook {
         /// UID of the pod.
         uid: String,
     },

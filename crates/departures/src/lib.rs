@@ -9,11 +9,14 @@
 //!        `------ Ended: termination failed -----> Failed
 //! ```
 //!
+//! A pre-kill hook may run while a pod is terminating, before its first signal: `hook.rs`.
+//!
 //! The caller carries out every [`Command`] and reports every [`Event`]. Every pod that is terminated is tracked here.
 #![forbid(unsafe_code)]
 
 mod departure;
 mod event;
+mod hook;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -89,6 +92,12 @@ impl Departures {
                 self.killed(now, &uid);
                 Vec::new()
             }
+            Event::HookEnded { uid } => {
+                if let Some(departure) = self.pods.get_mut(&uid) {
+                    departure.end_hook(now);
+                }
+                Vec::new()
+            }
             Event::Ended { uid, ending } => {
                 self.ended(now, &uid, ending);
                 Vec::new()
@@ -123,6 +132,7 @@ impl Departures {
         }
         if runs && !by_kubelet {
             departure.begin(now, grace);
+            departure.begin_hook(now);
         } else if !runs {
             departure.runs = false;
             departure.stage = Stage::Gone { at: now };
@@ -153,6 +163,11 @@ impl Departures {
             if too_late || departure.is_cut_short(now, hard_since) {
                 departure.begin(now, SignedDuration::ZERO);
                 cut.push(Command::CutGrace {
+                    uid: departure.uid.clone(),
+                });
+            } else if departure.hook_is_too_late(now, exhausted_at) {
+                departure.end_hook(now);
+                cut.push(Command::EndHook {
                     uid: departure.uid.clone(),
                 });
             }

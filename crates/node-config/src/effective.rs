@@ -143,6 +143,8 @@ pub struct Effective {
     pub usage: Usage,
     /// How pods are evicted.
     pub evict: Evict,
+    /// The hook before an eviction.
+    pub pre_kill_hook: PreKillHook,
     /// The action on new pods that should not be on this node.
     pub admission: Admission,
     /// Which node conditions are set.
@@ -258,6 +260,17 @@ pub struct Evict {
     pub tell: Tell,
 }
 
+/// `preKillHook`
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PreKillHook {
+    /// Program and arguments; empty without a command.
+    pub command: Vec<String>,
+    /// The socket of a service.
+    pub socket: Option<PathBuf>,
+    /// How long it may take.
+    pub budget: SignedDuration,
+}
+
 /// `conditions`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conditions {
@@ -351,6 +364,7 @@ impl Effective {
                 method: EvictMethod::Auto,
                 tell: Tell::Together,
             },
+            pre_kill_hook: PreKillHook::default(),
             admission: Admission::Off,
             conditions: Conditions {
                 types: ConditionTypes::Own,

@@ -1,6 +1,7 @@
 //! The table of keys. The parser, its suggestions and `config/evictd.yaml` are derived from it. So are the list of
 //! settings with their origins, and the list of those that wait for a restart.
 
+pub(super) mod hook;
 mod paths;
 
 use super::{
@@ -571,6 +572,9 @@ pub(super) const KEYS: &[Key] = &[
         one!(runtime_directory),
         "The directory in which a restart finds the last known pods, a pause, and decisions that are not on disk yet. It should be in memory (tmpfs).",
     ),
+    hook::COMMAND,
+    hook::SOCKET,
+    hook::BUDGET,
     paths::PROC,
     paths::CGROUP,
     paths::NODEFS,

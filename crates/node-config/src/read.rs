@@ -4,7 +4,7 @@ use super::{
     effective::{Effective, Kind, Origin},
     flags, image_gc,
     key::{Field, Key, Kubelet},
-    keys::KEYS,
+    keys::{KEYS, hook},
     reader::{Reader, Stage},
     refused::Refused,
     thresholds,
@@ -122,6 +122,7 @@ impl Reader<'_> {
         self.stage = Stage::Whole;
         thresholds::check(self);
         image_gc::check(self);
+        hook::check(self);
         if self
             .effective
             .protect

@@ -43,6 +43,7 @@ mod evictor_support;
 mod fact;
 mod filesystems;
 mod history;
+mod hook;
 mod kept;
 pub mod logging;
 mod metrics;

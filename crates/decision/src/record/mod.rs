@@ -6,6 +6,7 @@
 
 mod annotation;
 mod contents;
+mod hook;
 mod outcome;
 mod publication;
 mod row;
@@ -14,6 +15,7 @@ mod tests;
 
 pub use annotation::{ANNOTATION, Mark, brief, mark, record, repeated, time};
 pub use contents::{Contents, Holder, MemoryKinds};
+pub use hook::{Hook, HookOutcome};
 pub use outcome::{Ended, Method, Outcome, Survivor};
 pub use publication::{Notice, Publication, Way};
 pub use row::RankingRow;

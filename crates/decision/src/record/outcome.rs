@@ -1,6 +1,6 @@
 //! The outcome for a pod that had to leave.
 
-use super::Contents;
+use super::{Contents, Hook};
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 
 /// The outcome of a decision.
@@ -58,6 +58,8 @@ pub struct Ended {
     pub survivors: Vec<Survivor>,
     /// The contents of the pod before the first signal; `None` if it could not be read in time.
     pub contents: Option<Box<Contents>>,
+    /// How the pre-kill hook went; `None` if none ran.
+    pub hook: Option<Box<Hook>>,
     /// From the first cycle that saw the threshold crossed to the decision; like the next two only for evictions.
     pub crossed_to_decided_seconds: Option<f64>,
     /// From that cycle to the exit of the last process.
@@ -80,6 +82,9 @@ impl Serialize for Ended {
         map.serialize_entry("survivors", &self.survivors)?;
         if let Some(contents) = &self.contents {
             map.serialize_entry("contents", contents)?;
+        }
+        if let Some(hook) = &self.hook {
+            map.serialize_entry("hook", hook)?;
         }
         let reaction = [
             ("crossedToDecidedSeconds", self.crossed_to_decided_seconds),

@@ -1,8 +1,10 @@
 use super::*;
 use evictd_decision::Cause;
 use evictd_signals::{ConditionMap, NodeCondition};
+use hook::cut_graces;
 use std::path::PathBuf;
 
+mod hook;
 mod properties;
 mod uncredited;
 
@@ -107,13 +109,6 @@ impl Bench {
     }
 }
 
-fn cut_graces(hard_since: Timestamp) -> Event {
-    Event::CutGraces {
-        hard_since,
-        exhausted_at: None,
-    }
-}
-
 fn words(command: &Command) -> String {
     match command {
         Command::Terminate { uid, left, again } => {
@@ -121,6 +116,7 @@ fn words(command: &Command) -> String {
             format!("end {uid}{again} in {} s", left.as_secs())
         }
         Command::CutGrace { uid } => format!("cut {uid}"),
+        Command::EndHook { uid } => format!("hook {uid}"),
         Command::SendNotice { uid } => format!("tell {uid}"),
         Command::Withdraw { uid, .. } => format!("withdraw {uid}"),
         Command::Preempt(planned) => format!("preempt {}", planned.uid),

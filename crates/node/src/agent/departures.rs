@@ -1,7 +1,7 @@
 //! Pods that must leave: carries out decisions and the commands of `Departures`, and reports events to it.
 
 use super::{
-    Agent,
+    Agent, notes,
     terminations::{Ended, Target, TerminationEvent},
     unfinished::Unfinished,
 };
@@ -21,15 +21,14 @@ use evictd_decision::{
     record::{self, Record},
 };
 use evictd_departures::{
-    CLEANUP_TIMEOUT, Command, Conclusion, Departure, Ending, Event, NoticeState, Planned, PodState,
-    Purpose, Question, RemainingUsage,
+    Command, Conclusion, Departure, Ending, Event, NoticeState, Planned, PodState, Purpose,
+    Question, RemainingUsage,
 };
 use evictd_kernel::kill::{Termination, Victim};
 use evictd_pod::Pod;
-use evictd_signals::NodeCondition;
 use jiff::{SignedDuration, Timestamp};
 use std::{path::Path, sync::Arc, time::Duration};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 /// The longest that an eviction for a hard threshold waits for the API server's answer.
 const HARD_ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
@@ -120,6 +119,7 @@ impl Agent {
         if notice.is_some() {
             departure.notice_state = NoticeState::Pending;
         }
+        terminations.hooks.allow(&mut departure, &self.housekeeper);
         Some((departure, notice))
     }
 
@@ -140,6 +140,7 @@ impl Agent {
             match command {
                 Command::Terminate { uid, left, again } => self.terminate(&uid, left, again),
                 Command::CutGrace { uid } => self.cut_grace(&uid),
+                Command::EndHook { uid } => self.ports.terminations.end_hook(&uid),
                 Command::SendNotice { uid } => self.send_notice(&uid),
                 Command::Withdraw { uid, why } => self.ports.terminations.withdraw(&uid, why),
                 Command::Preempt(planned) => self.preempt(planned),
@@ -166,19 +167,7 @@ impl Agent {
         };
         let grace = left.max(SignedDuration::ZERO).unsigned_abs();
         if again {
-            let why = match departure.purpose {
-                Purpose::Rejection { .. } => {
-                    "was started although it was not admitted; it is terminated"
-                }
-                _ => "was started again before its status was published; it is terminated again",
-            };
-            warn!(
-                EVICTD_DECISION_ID = departure.id,
-                EVICTD_POD = departure.pod,
-                EVICTD_POD_UID = uid,
-                "{} {why}",
-                departure.pod
-            );
+            notes::repeated(&departure);
             if let Purpose::Eviction { .. } = departure.purpose {
                 self.ports.publishers.publish(&Fact::Restarted);
             }
@@ -193,23 +182,8 @@ impl Agent {
 
     fn cut_grace(&mut self, uid: &str) {
         self.ports.terminations.cut_grace(uid);
-        let Some(departure) = self.housekeeper.departures().get(uid) else {
-            return;
-        };
-        let pod = &departure.pod;
-        if departure.purpose.is_by_kubelet() {
-            warn!(
-                EVICTD_POD = pod,
-                EVICTD_POD_UID = uid,
-                "its kubelet is ending {pod}, too late for a hard threshold: its signal would be exhausted before"
-            );
-        } else {
-            warn!(
-                EVICTD_DECISION_ID = departure.id,
-                EVICTD_POD = pod,
-                EVICTD_POD_UID = uid,
-                "a hard threshold is crossed: the grace period of {pod} ends now"
-            );
+        if let Some(departure) = self.housekeeper.departures().get(uid) {
+            notes::cut(departure);
         }
     }
 
@@ -249,6 +223,7 @@ impl Agent {
                 now,
                 departure,
                 result: &result,
+                hook: None,
             };
             self.ports.publishers.publish(&match result {
                 Ok(_) => Fact::FoundGone(&ended),
@@ -261,6 +236,13 @@ impl Agent {
     pub(super) fn note_termination(&mut self, event: TerminationEvent) -> Option<EvictError> {
         match event {
             TerminationEvent::Ended(ended) => self.note_ended(ended),
+            TerminationEvent::HookEnded(uid, hook) => {
+                if let Some(departure) = self.housekeeper.departures().get(&uid) {
+                    notes::hook_ended(departure, &hook);
+                }
+                self.report(Event::HookEnded { uid });
+                None
+            }
             TerminationEvent::Notice(progress) => {
                 self.note_progress(progress);
                 None
@@ -271,7 +253,12 @@ impl Agent {
     /// Handles the end of a termination. Returns the error if it will affect every other pod too.
     fn note_ended(&mut self, ended: Ended) -> Option<EvictError> {
         let now = self.clock.now();
-        let Ended { uid, again, result } = ended;
+        let Ended {
+            uid,
+            again,
+            result,
+            hook,
+        } = ended;
         let departure = self.housekeeper.departures().get(&uid).cloned()?;
         let ending = match &result {
             Ok(departure) if let Some(at) = departure.gone_at => Ending::Gone { at },
@@ -294,12 +281,13 @@ impl Agent {
         }
         if gone && matches!(departure.purpose, Purpose::Eviction { .. }) {
             self.ports.terminations.note_allowed();
-            log_wait(&departure);
+            notes::waits_for_files(&departure);
         }
         let ended = Terminated {
             now,
             departure: &departure,
             result: &result,
+            hook: hook.as_ref(),
         };
         self.ports.publishers.publish(&Fact::Terminated(&ended));
         self.note_return(&departure, &result);
@@ -584,17 +572,5 @@ impl Agent {
         let notice = decision.notice.take();
         self.begin_departure(departure, notice);
         self.publish_admission(&decision);
-    }
-}
-
-/// Logs that an eviction for disk waits for the pod's files, which outlast its processes.
-fn log_wait(departure: &Departure) {
-    if departure.purpose.condition() == Some(NodeCondition::DiskPressure) {
-        info!(
-            EVICTD_POD = departure.pod,
-            "waiting at most {} s until the files of {} are removed and freed",
-            CLEANUP_TIMEOUT.as_secs(),
-            departure.pod
-        );
     }
 }

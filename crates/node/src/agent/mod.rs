@@ -12,7 +12,9 @@ mod answer;
 mod cluster;
 mod dedup;
 mod departures;
+mod hook;
 mod local_storage;
+mod notes;
 mod pause;
 mod ports;
 mod reclaim;
@@ -55,7 +57,7 @@ use evictd_signals::{NodeCondition, Observations, Signal, SignalMap};
 use evictd_usage::{Usage, UsageNeed};
 use jiff::{SignedDuration, Timestamp};
 use sleep::Sleep;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem::take, sync::Arc, time::Duration};
 use terminations::TerminationEvent;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -88,8 +90,8 @@ impl Agent {
     pub fn new(clock: Clock, behaviour: Behaviour, mut ports: Ports) -> Self {
         let now = clock.now();
         ports.sampler.follow(&behaviour.rules.thresholds);
-        let unfinished = std::mem::take(&mut ports.unfinished);
-        let kept = std::mem::take(&mut ports.kept);
+        let (unfinished, kept) = (take(&mut ports.unfinished), take(&mut ports.kept));
+        ports.terminations.hooks.set(behaviour.hook.clone());
         let mut agent = Self {
             housekeeper: Housekeeper::new(Rules {
                 kubelet_is_here: !ports.allocatable.is_machine(),
@@ -366,6 +368,7 @@ impl Agent {
         self.ports.sampler.follow(&rules.thresholds);
         self.housekeeper.reconfigure(rules);
         self.sleep.set_longest(behaviour.housekeeping_interval);
+        self.ports.terminations.hooks.set(behaviour.hook.clone());
         self.behaviour = behaviour;
         // Under changed settings every lasting state is published again, as at a start.
         self.dedup = Dedup::default();

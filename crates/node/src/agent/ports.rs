@@ -2,8 +2,8 @@
 
 use super::{Allocatable, NodeReclaim, Pauses, Terminations, Timer, Unfinished};
 use crate::{
-    config::Admission, filesystems::WatchedPaths, kept::Kept, pods::PodCache, publish::Publishers,
-    usage,
+    config::Admission, filesystems::WatchedPaths, hook::Hook, kept::Kept, pods::PodCache,
+    publish::Publishers, usage,
 };
 use evictd_eviction::Rules;
 use evictd_kernel::{signals::Sampler, wake::WakeListeners};
@@ -24,6 +24,8 @@ pub struct Behaviour {
     pub priority_classes: BTreeMap<String, i32>,
     /// The shortest time between SIGTERM and SIGKILL if the grace period is not zero (S1-049).
     pub least_grace: Duration,
+    /// The pre-kill hook, if there is one.
+    pub hook: Option<Hook>,
 }
 
 /// The connections of an agent to the machine and the cluster.

@@ -22,6 +22,7 @@ use crate::{
     config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
     filesystems::WatchedPaths,
     history::{HistoryError, Recorder},
+    hook::Hook,
     kept::KeptFile,
     metrics::Metrics,
     notify::Notifier,
@@ -165,6 +166,7 @@ pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
             Kind::Evictd => Duration::ZERO,
             Kind::Kubelet => KUBELET_LEAST_GRACE,
         },
+        hook: Hook::of(&config.pre_kill_hook),
     }
 }
 

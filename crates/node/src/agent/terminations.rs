@@ -3,6 +3,7 @@
 
 use super::{
     cluster::{Cluster, progress},
+    hook::Hooks,
     unfinished::shorten,
 };
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     delivery::{Notice, Progress},
     evict::{ApiEvictor, ClusterEvictor, Evict, EvictError, LocalEvictor, ResumedEvictor, Urgency},
     fact::AdmissionDecision,
+    hook::{Hook, HookRequest},
     pods::LocalPod,
     server::state::Answer,
 };
@@ -23,7 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// How a termination ended.
 #[derive(Debug)]
@@ -32,12 +34,16 @@ pub(super) struct Ended {
     /// Whether the pod was started again after an earlier end: then nothing is published again.
     pub(super) again: bool,
     pub(super) result: Result<Termination, EvictError>,
+    /// How its pre-kill hook went, if one ran.
+    pub(super) hook: Option<record::Hook>,
 }
 
 /// The next event of a pod that is being terminated.
 pub(super) enum TerminationEvent {
     /// Its processes have ended, or could not be ended.
     Ended(Ended),
+    /// The pre-kill hook of the pod with this UID has ended.
+    HookEnded(String, record::Hook),
     /// The API server has answered to its notice.
     Notice(Progress),
 }
@@ -48,6 +54,14 @@ pub(super) struct Target<'a> {
     pub(super) pod: &'a LocalPod,
     /// Whether no source lists it: then only its UID is known.
     pub(super) unlisted: bool,
+}
+
+/// How a termination begins.
+#[derive(Default)]
+struct Before {
+    /// Whether the pod was started again after an earlier end.
+    again: bool,
+    hook: Option<(Hook, HookRequest)>,
 }
 
 /// The tasks by the UIDs of their pods, and the notices by the ids of their decisions.
@@ -61,9 +75,18 @@ pub struct Terminations {
     notices: BTreeMap<String, Notice>,
     /// Decisions of an earlier run that were taken up.
     resumed: BTreeSet<String>,
-    running: BTreeMap<String, GraceCut>,
-    send: mpsc::UnboundedSender<Ended>,
-    ended: mpsc::UnboundedReceiver<Ended>,
+    running: BTreeMap<String, Running>,
+    /// The pre-kill hook.
+    pub(super) hooks: Hooks,
+    send: mpsc::UnboundedSender<TerminationEvent>,
+    events: mpsc::UnboundedReceiver<TerminationEvent>,
+}
+
+/// The ways to hurry a termination.
+struct Running {
+    grace: GraceCut,
+    /// Notified when the hook has to end.
+    hook: Arc<Notify>,
 }
 
 impl Terminations {
@@ -73,7 +96,7 @@ impl Terminations {
         runtime: Option<evictd_cri::Client>,
         cluster: Option<Cluster>,
     ) -> Self {
-        let (send, ended) = mpsc::unbounded_channel();
+        let (send, events) = mpsc::unbounded_channel();
         Self {
             evictor,
             runtime,
@@ -81,8 +104,9 @@ impl Terminations {
             notices: BTreeMap::new(),
             resumed: BTreeSet::new(),
             running: BTreeMap::new(),
+            hooks: Hooks::default(),
             send,
-            ended,
+            events,
         }
     }
 
@@ -100,9 +124,11 @@ impl Terminations {
     pub(super) async fn next(&mut self) -> TerminationEvent {
         tokio::select! {
             // The sender beside it keeps the channel open.
-            Some(ended) = self.ended.recv() => {
-                self.running.remove(&ended.uid);
-                TerminationEvent::Ended(ended)
+            Some(event) = self.events.recv() => {
+                if let TerminationEvent::Ended(ended) = &event {
+                    self.running.remove(&ended.uid);
+                }
+                event
             }
             progress = progress(self.cluster.as_mut()) => TerminationEvent::Notice(progress),
         }
@@ -122,9 +148,13 @@ impl Terminations {
         let resumed = self.resumed.remove(&departure.id);
         // The API server knows of it already: only the processes are left to end.
         if resumed && departure.notice_state == NoticeState::Sent {
-            return self.spawn(ResumedEvictor(local), victim, grace, false);
+            return self.spawn(ResumedEvictor(local), victim, grace, Before::default());
         }
         let cause = departure.purpose.cause();
+        let before = Before {
+            again: false,
+            hook: self.hooks.begin(departure),
+        };
         match (&self.cluster, notice) {
             (Some(cluster), Some(mut notice)) => {
                 // An API server that deletes the pod would give it the whole grace period once more.
@@ -150,7 +180,7 @@ impl Terminations {
                     },
                     kubelet,
                 };
-                self.spawn(evictor, victim, grace, false);
+                self.spawn(evictor, victim, grace, before);
             }
             (Some(cluster), None) if departure.asked => {
                 let (namespace, name) = departure.pod.split_once('/').unwrap_or_default();
@@ -160,15 +190,19 @@ impl Terminations {
                     namespace: namespace.to_owned(),
                     name: name.to_owned(),
                 };
-                self.spawn(evictor, victim, grace, false);
+                self.spawn(evictor, victim, grace, before);
             }
-            _ => self.spawn(self.local_evictor(), victim, grace, false),
+            _ => self.spawn(self.local_evictor(), victim, grace, before),
         }
     }
 
     /// Terminates a pod that was started again after its end.
     pub(super) fn begin_again(&mut self, victim: Victim, grace: Duration) {
-        self.spawn(self.local_evictor(), victim, grace, true);
+        let before = Before {
+            again: true,
+            hook: None,
+        };
+        self.spawn(self.local_evictor(), victim, grace, before);
     }
 
     fn local_evictor(&self) -> LocalEvictor {
@@ -184,28 +218,56 @@ impl Terminations {
         evictor: E,
         victim: Victim,
         grace: Duration,
-        again: bool,
+        before: Before,
     ) {
         let (cut, send, uid) = (GraceCut::default(), self.send.clone(), victim.uid.clone());
+        let running = Running {
+            grace: cut.clone(),
+            hook: Arc::default(),
+        };
+        let end_hook = Arc::clone(&running.hook);
         // A second termination of the same pod replaces the handle: its grace period is the one to cut.
-        self.running.insert(uid.clone(), cut.clone());
+        self.running.insert(uid.clone(), running);
+        // Beside the loop, which waits neither for a hook nor for a grace period.
         tokio::spawn(async move {
-            let result = evictor.evict(&victim, grace, &cut).await;
+            let Before { again, hook } = before;
+            let hook = match hook {
+                Some((hook, request)) => Some(hook.run(&request, &end_hook).await),
+                None => None,
+            };
             // The receiver is closed only if the agent has ended.
-            let _ = send.send(Ended { uid, again, result });
+            if let Some(hook) = &hook {
+                let _ = send.send(TerminationEvent::HookEnded(uid.clone(), hook.clone()));
+            }
+            let result = evictor.evict(&victim, grace, &cut).await;
+            let _ = send.send(TerminationEvent::Ended(Ended {
+                uid,
+                again,
+                result,
+                hook,
+            }));
         });
+    }
+
+    /// Ends the pre-kill hook of a pod now.
+    pub(super) fn end_hook(&self, uid: &str) {
+        if let Some(running) = self.running.get(uid) {
+            running.hook.notify_one();
+        }
     }
 
     /// Ends the grace period of a pod now.
     pub(super) fn cut_grace(&self, uid: &str) {
-        if let Some(cut) = self.running.get(uid) {
-            cut.cut_grace();
+        if let Some(running) = self.running.get(uid) {
+            running.hook.notify_one();
+            running.grace.cut_grace();
         }
     }
 
     /// UIDs of the pods to whose processes SIGKILL was sent.
     pub(super) fn killed(&self) -> Vec<String> {
-        let killed = self.running.iter().filter(|(_, cut)| cut.has_killed());
+        let running = self.running.iter();
+        let killed = running.filter(|(_, running)| running.grace.has_killed());
         killed.map(|(uid, _)| uid.clone()).collect()
     }
 

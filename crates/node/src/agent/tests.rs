@@ -4,6 +4,7 @@
 mod bench;
 mod deaf;
 mod hard;
+mod hooks;
 mod paused;
 mod reclaim;
 mod recorder;

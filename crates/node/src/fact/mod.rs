@@ -10,7 +10,7 @@ use crate::{
 };
 use evictd_decision::{
     Decision,
-    record::{Ended, Outcome, Record},
+    record::{Ended, Hook, Outcome, Record},
 };
 use evictd_departures::{Departure, Purpose};
 use evictd_eviction::{Housekeeper, Returned};
@@ -128,6 +128,8 @@ pub struct Terminated<'a> {
     pub departure: &'a Departure,
     /// How the termination went, or why it failed.
     pub result: &'a Result<Termination, EvictError>,
+    /// How the pre-kill hook went, if one ran.
+    pub hook: Option<&'a Hook>,
 }
 
 impl Terminated<'_> {
@@ -162,6 +164,7 @@ impl Terminated<'_> {
             processes: termination.processes,
             method: termination.method,
             contents: termination.contents.clone().map(Box::new),
+            hook: self.hook.cloned().map(Box::new),
             survivors: termination.survivors.clone(),
             ..Ended::default()
         };

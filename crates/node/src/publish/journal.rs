@@ -337,6 +337,7 @@ mod tests {
             now: Timestamp::UNIX_EPOCH,
             departure: &departure(Cause::Soft, "memory.available"),
             result: &Err(blocked),
+            hook: None,
         };
         let log = logged(|| terminated(&ended));
         assert!(log.contains(" WARN ") && !log.contains("ERROR"), "{log}");
@@ -363,6 +364,7 @@ mod tests {
                 now,
                 departure: &departure(kind, signal),
                 result: &Ok(termination),
+                hook: None,
             });
             let expected = format!("0 ms after {signal} was first seen past its threshold");
             assert_eq!(said, expected);

@@ -1,7 +1,7 @@
 //! Writes down what an agent tells, and when.
 
 use crate::{fact::Fact, publish::Publish};
-use evictd_decision::record::Record;
+use evictd_decision::record::{Hook, Record};
 use evictd_reclaim::Reclaimed;
 use evictd_signals::NodeCondition;
 use jiff::Timestamp;
@@ -21,6 +21,7 @@ pub(super) struct Heard {
     pub(super) looks: Vec<f64>,
     pub(super) records: Vec<Record>,
     pub(super) reclaims: Vec<Reclaimed>,
+    pub(super) hooks: Vec<Hook>,
     pressure: bool,
 }
 
@@ -57,6 +58,7 @@ impl Publish for Recorder {
                 (decided.decision.time, format!("{verb} {who}"))
             }
             Fact::Terminated(ended) => {
+                heard.hooks.extend(ended.hook.cloned());
                 let pod = &ended.departure.pod;
                 let what = match ended.result {
                     Ok(one) if one.gone_at.is_none() => format!("{pod} lives on"),

@@ -1,7 +1,7 @@
 //! The status, the log and the facts of the agent.
 
 use super::{super::recorder::Told, Bench};
-use evictd_decision::record::Record;
+use evictd_decision::record::{Hook, Record};
 use evictd_reclaim::Reclaimed;
 use serde_json::Value;
 use std::fs;
@@ -51,6 +51,11 @@ impl Bench {
     /// When the agent has looked, in seconds.
     pub(in crate::agent::tests) fn looks(&self) -> Vec<f64> {
         self.heard.lock().unwrap().looks.clone()
+    }
+
+    /// The ended pre-kill hooks.
+    pub(in crate::agent::tests) fn hooks(&self) -> Vec<Hook> {
+        self.heard.lock().unwrap().hooks.clone()
     }
 
     /// All lines so far.
