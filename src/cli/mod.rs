@@ -15,6 +15,7 @@ mod outcome;
 mod pause;
 mod rank;
 mod ranking;
+mod report;
 mod resume;
 mod run;
 mod simulate;
@@ -49,6 +50,7 @@ enum Command {
     Disk(disk::Arguments),
     Top(top::Arguments),
     History(history::Arguments),
+    Report(report::Arguments),
     Pause(pause::Arguments),
     Resume(resume::Arguments),
     CheckConfig(check_config::Arguments),
@@ -74,6 +76,7 @@ impl Cli {
             Command::Disk(arguments) => arguments.run(),
             Command::Top(arguments) => arguments.run(),
             Command::History(arguments) => arguments.run(),
+            Command::Report(arguments) => arguments.run(),
             Command::Pause(arguments) => arguments.run(),
             Command::Resume(arguments) => arguments.run(),
             Command::CheckConfig(arguments) => arguments.run(),

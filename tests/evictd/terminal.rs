@@ -435,6 +435,10 @@ fn text_of_the_daemon_is_cut_to_the_terminal() {
             ),
             (&["history"], &["1a2006d362d-1", "-x001", "Permission"]),
             (
+                &["report", "--since", "36500d"],
+                &["By signal", "By owner", "memory.available", "1a2006d362d-1"],
+            ),
+            (
                 &["history", "1a2006d362d-1"],
                 &["WHY        ", "-x000", "-x019"],
             ),
@@ -449,6 +453,31 @@ fn text_of_the_daemon_is_cut_to_the_terminal() {
             }
         }
     }
+}
+
+#[test]
+fn a_report_counts_the_decisions_of_its_time_for_programs_and_browsers() {
+    let folder = capture();
+    daemon(folder.path());
+    let report = |more: &[&str]| {
+        let mut command = crate::evictd(&["report", "--socket", "evictd.sock"]);
+        program::run(command.args(more).current_dir(folder.path()), "")
+    };
+    let all = program::answer(&report(&["--since", "36500d", "-o", "json"]));
+    assert_eq!(all["total"]["failed"], 1, "{all}");
+    assert_eq!(all["signals"][0]["signal"], "memory.available");
+    assert_eq!(all["owners"][0]["lastId"], "1a2006d362d-1");
+    assert_eq!(all["kubelet"]["compared"], 1);
+    let none = program::answer(&report(&["--since", "1ms", "-o", "json"]));
+    assert_eq!(none["total"]["failed"], 0);
+    assert_eq!(none["oldest"], "2026-11-21T23:26:43Z");
+    let page = program::page(&report(&["--since", "36500d", "-o", "html"]));
+    assert!(
+        page.starts_with("<!") && page.contains("By owner"),
+        "{page}"
+    );
+    let bad = program::refusal(&report(&["--since", "soon"]), 2);
+    assert!(bad.contains("--since"), "{bad}");
 }
 
 #[test]

@@ -15,6 +15,7 @@
 mod decision;
 mod owner;
 pub mod record;
+pub mod report;
 mod shares;
 pub mod why;
 
