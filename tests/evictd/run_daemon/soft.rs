@@ -43,3 +43,27 @@ fn s1_030_s1_048_s1_050_a_soft_victim_is_asked_after_the_grace_period_and_killed
     let labels = "{signal=\"memory.available\",kind=\"soft\"}";
     assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);
 }
+
+#[test]
+fn a_pre_kill_hook_runs_before_the_first_signal_and_one_that_hangs_is_ended() {
+    let Some(node) = Node::new("a_pre_kill_hook_runs_before_the_first_signal") else {
+        return;
+    };
+    let mut hog = node.pod(
+        "hog",
+        "--hold 16Mi --grow-to 110Mi --per-second 200Mi",
+        Traits::default(),
+    );
+    let hook = "preKillHook: {command: [/bin/sh, -c, 'echo saved $EVICTD_POD; sleep 1000'], budget: 700ms}";
+    let lines = format!("{SOFT}\n{hook}");
+    let daemon = Daemon::start(&node, &[("memory.available", "16Mi")], &lines);
+    hog.grow();
+    let decisions = daemon.evicted(1);
+    assert_eq!(names(&decisions), ["shop/hog"]);
+    let outcome = &decisions[0]["outcome"];
+    assert_eq!(outcome["hook"]["outcome"], "timed-out", "{outcome:#}");
+    assert_eq!(outcome["hook"]["output"], "saved shop/hog\n");
+    let asked = outcome["firstSignalSeconds"].as_f64().unwrap();
+    assert!((0.7..10.0).contains(&asked), "{outcome:#}");
+    assert!(daemon.said("the pre-kill hook of shop/hog took too long") == 1);
+}
