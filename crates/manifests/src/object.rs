@@ -149,6 +149,7 @@ kinds! {
     PodDisruptionBudget "policy" "PodDisruptionBudget" "poddisruptionbudgets" true wire::PodDisruptionBudget;
     PriorityClass "scheduling.k8s.io" "PriorityClass" "priorityclasses" false wire::PriorityClass;
     PodGroup "scheduling.k8s.io" "PodGroup" "podgroups" true wire::PodGroup;
+    CompositePodGroup "scheduling.k8s.io" "CompositePodGroup" "compositepodgroups" true wire::CompositePodGroup;
     PersistentVolumeClaim "" "PersistentVolumeClaim" "persistentvolumeclaims" true wire::PersistentVolumeClaim;
     PersistentVolume "" "PersistentVolume" "persistentvolumes" false wire::PersistentVolume;
     StorageClass "storage.k8s.io" "StorageClass" "storageclasses" false wire::StorageClass;
@@ -170,7 +171,7 @@ kinds! {
 }
 
 has_metadata! {
-    Node wire::Namespace wire::PodDisruptionBudget wire::PriorityClass wire::PodGroup
+    Node wire::Namespace wire::PodDisruptionBudget wire::PriorityClass wire::PodGroup wire::CompositePodGroup
     wire::PersistentVolumeClaim wire::PersistentVolume wire::StorageClass wire::CsiNode
     wire::VolumeAttachment wire::CsiDriverObject wire::CsiStorageCapacity wire::Service wire::Workload
     wire::ResourceClaim wire::ResourceSlice wire::DeviceClass wire::DeviceTaintRule ResourceClaimTemplate RuntimeClass LimitRange

@@ -196,11 +196,14 @@ pub(crate) struct Status {
 pub(crate) struct Gang {
     /// `namespace/name` of its PodGroup.
     pub(crate) pod_group: String,
+    /// The root of its tree, as `CompositePodGroup shop/web`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) root: Option<String>,
     /// How many more of its pods must be placed at once.
     pub(crate) needed: usize,
     /// How many of its pods wait.
     pub(crate) waiting: usize,
-    /// The nodes of the pods that fit together, by `namespace/name`.
+    /// The nodes of the pods of its tree that fit together, by `namespace/name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) placed: BTreeMap<String, String>,
     /// Why too few fit.
@@ -212,6 +215,7 @@ impl Gang {
     pub(crate) fn of(placement: GangPlacement) -> Self {
         let GangPlacement {
             group,
+            root,
             needed,
             waiting,
             nodes,
@@ -219,6 +223,7 @@ impl Gang {
         } = placement;
         Self {
             pod_group: group,
+            root,
             needed,
             waiting,
             placed: nodes,
@@ -229,11 +234,14 @@ impl Gang {
     /// The state of the gang in a clause.
     pub(crate) fn state(&self) -> String {
         let (group, needed, fit) = (&self.pod_group, self.needed, self.placed.len());
-        match &self.message {
-            None => format!(
+        match (&self.message, &self.root) {
+            (None, Some(root)) => {
+                format!("with its PodGroup {group} in {root}: {fit} pods of the tree fit at once")
+            }
+            (None, None) => format!(
                 "with its PodGroup {group}: {fit} of its pods fit at once, and it needs {needed}"
             ),
-            Some(message) => format!("its PodGroup {group} is not placed: {message}"),
+            (Some(message), _) => format!("its PodGroup {group} is not placed: {message}"),
         }
     }
 }

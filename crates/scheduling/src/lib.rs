@@ -66,7 +66,7 @@ pub use cycle::{Filtered, PluginScores, Scores, Verdict};
 pub use evidence::{DecidingScore, Evidence, RejectedNodes};
 pub use extenders::{ExtenderRequest, ExtenderResponse, NodeVictims, NodesResponse, is_interested};
 pub use framework::{CustomPlugin, Framework, PostFilter, SharedPlugin, TieBreak};
-pub use gang::{GangPlacement, GroupOutcome, GroupResult, PodGroups};
+pub use gang::{GangPlacement, GroupObject, GroupOutcome, GroupResult, PodGroups};
 pub use hints::waking_events;
 pub use not_tried::NotTried;
 pub use parallelize::{Chunk, Parallelizer, Sequential};

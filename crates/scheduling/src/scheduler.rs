@@ -9,6 +9,7 @@ mod cost;
 mod extender_calls;
 mod gang_binding;
 mod gang_cycle;
+mod gang_preemption;
 mod permit;
 mod resize_cycle;
 mod results;
@@ -53,6 +54,7 @@ pub enum Event {
     Change(Change),
     PodDisruptionBudget(Delta<wire::PodDisruptionBudget>),
     PodGroup(Delta<wire::PodGroup>),
+    CompositePodGroup(Delta<wire::CompositePodGroup>),
 }
 
 impl Event {
@@ -176,6 +178,12 @@ impl Scheduler {
             Event::Change(change @ Change::Pod(pods)) => self.on_pod(now, change, pods),
             Event::Change(change) => self.state.apply(now, change),
             Event::PodGroup(delta) => self.state.on_group(now, delta),
+            Event::CompositePodGroup(delta) => {
+                for (group, problem) in self.state.on_composite_group(now, delta) {
+                    let outcome = GroupOutcome::Invalid(problem);
+                    self.binding.results.push_group(group, outcome);
+                }
+            }
             Event::PodDisruptionBudget(delta) => {
                 // A pod that could evict no pod before may do so under the new budget.
                 self.algorithm.forget_unschedulable();
@@ -240,10 +248,10 @@ impl Scheduler {
         let (key, pod) = self.resizes.next()?;
         let (tried, _) = self.interruptible(true, |scheduler| scheduler.try_resize(&key, &pod));
         for group in &tried.groups {
-            if let Some(group) = self.state.queue.group(group) {
+            for group in self.state.queue.groups_of(group, std::iter::empty()) {
                 let outcome = GroupOutcome::Preempted { for_group: false };
                 let results = &mut self.binding.results;
-                results.push_group(Arc::clone(group), outcome);
+                results.push_group(group, outcome);
             }
         }
         let number = self.resizes.park(now, &key, &tried.rejected.message);

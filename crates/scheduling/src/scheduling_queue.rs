@@ -259,12 +259,9 @@ impl SchedulingQueue {
             let (pod, node) = (&*key, &*new.spec.node_name);
             self.advance(now, PodEvent::Assigned { pod, node });
             self.drop(&key);
-            if let Some(group) = group_of(new) {
-                self.hints
-                    .groups
-                    .bind(group, &key, new, &new.spec.node_name);
-            }
-            return self.raise(now, pod_added(new), Scope::All);
+            let mut moved = self.on_new_member(now, new);
+            moved.extend(self.raise(now, pod_added(new), Scope::All));
+            return moved;
         }
         if !self.is_responsible_for(new) {
             return Vec::new();

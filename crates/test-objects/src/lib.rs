@@ -73,6 +73,14 @@ pub fn pod_group(name: &str, min_count: i32) -> Object {
     }))
 }
 
+/// A `CompositePodGroup` of Kubernetes: so many of its groups are placed together.
+pub fn composite_pod_group(name: &str, min_group_count: i32) -> Object {
+    Object(json!({
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "schedulingPolicy": { "gang": { "minGroupCount": min_group_count } } },
+    }))
+}
+
 /// A `PodGroup` of Volcano's in the queue `default`: so many pods start together.
 pub fn volcano_group(name: &str, min_member: i32) -> Object {
     Object(json!({
@@ -200,6 +208,12 @@ impl Object {
     #[must_use]
     pub fn of_task(self, task: &str) -> Self {
         self.annotation("volcano.sh/task-spec", task)
+    }
+
+    /// Makes a group of Kubernetes a child of a `CompositePodGroup`.
+    #[must_use]
+    pub fn child_of(self, parent: &str) -> Self {
+        self.set("/spec/parentCompositePodGroupName", parent)
     }
 
     /// Makes a pod a member of a `PodGroup` of Kubernetes.

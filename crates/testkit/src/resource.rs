@@ -54,7 +54,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects that are stored as the same are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 53] = [
+pub(crate) static RESOURCES: [Resource; 54] = [
     namespaced(
         "",
         "pods",
@@ -153,6 +153,16 @@ pub(crate) static RESOURCES: [Resource; 53] = [
             "scheduling.k8s.io",
             "podgroups",
             "PodGroup",
+            &[],
+            &["status"],
+        )
+    },
+    Resource {
+        version: "v1alpha3",
+        ..namespaced(
+            "scheduling.k8s.io",
+            "compositepodgroups",
+            "CompositePodGroup",
             &[],
             &["status"],
         )

@@ -38,20 +38,23 @@ impl PriorityClasses {
     }
 
     /// Sets the priority of a group by its class or by the global default, as that of a pod (S7-015).
-    pub(super) fn set_group_priority(&self, group: &mut wire::PodGroup) -> Result<(), Refusal> {
-        let spec = &mut group.spec;
-        match self.find(&spec.priority_class_name, spec.priority) {
+    pub(super) fn set_group_priority(
+        &self,
+        metadata: &wire::Metadata,
+        (priority, class_name): (&mut Option<i32>, &mut String),
+    ) -> Result<(), Refusal> {
+        match self.find(class_name, *priority) {
             Ok(Found::Class(class)) => {
-                spec.priority.get_or_insert(class.value);
-                spec.priority_class_name.clone_from(&class.metadata.name);
+                priority.get_or_insert(class.value);
+                class_name.clone_from(&class.metadata.name);
             }
-            Ok(Found::System(priority)) => {
-                spec.priority.get_or_insert(priority);
+            Ok(Found::System(value)) => {
+                priority.get_or_insert(value);
             }
             Ok(Found::Nothing) => {}
             Err(message) => {
                 return Err(Refusal {
-                    pod: group.metadata.full_name(),
+                    pod: metadata.full_name(),
                     field: FIELD,
                     message,
                 });

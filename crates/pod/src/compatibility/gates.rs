@@ -110,7 +110,7 @@ gates! {
     CSIStorageCapacity: locked(), locked(), Always(true);
     ComponentFlagz: beta(true), beta(true), Always(true);
     ComponentStatusz: beta(true), beta(true), Always(true);
-    CompositePodGroup: None, alpha(), Always(false);
+    CompositePodGroup: None, alpha(), Always(true);
     CoordinatedLeaderElection: beta(false), beta(false), Always(false);
     DRAAdminAccess: locked(), locked(), Always(true);
     DRAConsumableCapacity: beta(true), beta(true), Always(true);

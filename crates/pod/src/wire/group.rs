@@ -41,6 +41,68 @@ pub struct PodGroupSpec {
     /// `PreemptLowerPriority` (default) or `Never`.
     #[serde(deserialize_with = "null_is_default")]
     pub preemption_policy: String,
+    /// Name of the `CompositePodGroup` that it belongs to, in its namespace; empty if it belongs to none.
+    #[serde(deserialize_with = "null_is_default")]
+    pub parent_composite_pod_group_name: String,
+}
+
+/// A scheduling.k8s.io/v1alpha3 `CompositePodGroup`: groups that are placed together, as Kubernetes 1.37 defines it (S7-110).
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CompositePodGroup {
+    /// Namespace and name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// The desired state.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: CompositePodGroupSpec,
+    /// The observed state.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: PodGroupStatus,
+}
+
+/// `spec` of a composite group.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CompositePodGroupSpec {
+    /// Whether its groups are placed together or each by itself.
+    #[serde(deserialize_with = "null_is_default")]
+    pub scheduling_policy: CompositePodGroupPolicy,
+    /// Constraints for all its pods together.
+    #[serde(deserialize_with = "null_is_default")]
+    pub scheduling_constraints: PodGroupConstraints,
+    /// Whether its pods can be preempted one by one.
+    #[serde(deserialize_with = "null_is_default")]
+    pub disruption_mode: DisruptionMode,
+    /// By which the tree is preempted and preempts; absent counts as 0.
+    pub priority: Option<i32>,
+    /// The class that `priority` comes from.
+    #[serde(deserialize_with = "null_is_default")]
+    pub priority_class_name: String,
+    /// `PreemptLowerPriority` (default) or `Never`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub preemption_policy: String,
+    /// Name of the `CompositePodGroup` that it belongs to, in its namespace; empty for a root.
+    #[serde(deserialize_with = "null_is_default")]
+    pub parent_composite_pod_group_name: String,
+}
+
+/// How the groups of a composite group are scheduled. One of the two is there.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct CompositePodGroupPolicy {
+    /// Each by itself.
+    pub basic: Option<Present>,
+    /// So many at once or none.
+    pub gang: Option<CompositeGangPolicy>,
+}
+
+/// So many groups at once or none.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CompositeGangPolicy {
+    /// So many of its groups have to be placed at once.
+    pub min_group_count: i32,
 }
 
 /// The workload that a group was made from.

@@ -84,6 +84,10 @@ impl Loaded {
                 self.groups.add_group(&group);
                 Ok(())
             }
+            Object::CompositePodGroup(group) => {
+                self.groups.add_composite_group(&group);
+                Ok(())
+            }
             object => add(&mut self.cluster, object),
         }
     }
@@ -269,6 +273,10 @@ impl Receiver for Builder<'_> {
                 self.groups.add_group(&group);
                 Ok(())
             }
+            Object::CompositePodGroup(group) => {
+                self.groups.add_composite_group(&group);
+                Ok(())
+            }
             object => {
                 let gate = Gate::DRADeviceTaintRules;
                 if let Object::DeviceTaintRule(_) = object
@@ -321,7 +329,8 @@ fn add(cluster: &mut Cluster, object: Object) -> Result<(), InvalidField> {
         | Object::RuntimeClass(_)
         | Object::LimitRange(_)
         | Object::ResourceClaimTemplate(_)
-        | Object::PodGroup(_) => {}
+        | Object::PodGroup(_)
+        | Object::CompositePodGroup(_) => {}
     }
     Ok(())
 }

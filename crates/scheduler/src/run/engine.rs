@@ -287,6 +287,9 @@ impl Engine {
             return false;
         }
         self.try_resizes();
+        // Trees that can never be placed are found without an attempt.
+        let results = self.scheduler.take_group_results();
+        groups::decided((self.now)(), results, &self.writer);
         let mut cost = 0_u64;
         for count in 0..ATTEMPTS {
             let busy = self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full();

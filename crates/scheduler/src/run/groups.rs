@@ -4,22 +4,29 @@ use super::watches::POD_GROUPS;
 use super::writer::{GroupStatus, Writer};
 use evictd_cluster_client::discovery::{serves, versions};
 use evictd_cluster_client::{Actions, ApiError};
-use evictd_pod::wire::{self, Condition};
-use evictd_scheduling::{GroupOutcome, GroupResult};
+use evictd_pod::wire::Condition;
+use evictd_scheduling::{GroupObject, GroupOutcome, GroupResult};
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
 /// Once true it stays true (S7-051).
 const INITIALLY: &str = "PodGroupInitiallyScheduled";
+/// The same for composite groups (S7-111).
+const COMPOSITE_INITIALLY: &str = "CompositePodGroupInitiallyScheduled";
 const DISRUPTED: &str = "DisruptionTarget";
 
 /// Writes the results of attempts (S7-050). A group is scheduled when its pods go to the binding.
 pub(super) fn decided(now: Timestamp, results: Vec<GroupResult>, writer: &Writer) {
     for GroupResult { group, outcome } in results {
+        let initially = match group {
+            GroupObject::PodGroup(_) => INITIALLY,
+            GroupObject::CompositePodGroup(_) => COMPOSITE_INITIALLY,
+        };
         let (kind, status, reason, message) = match outcome {
-            GroupOutcome::Placed => (INITIALLY, true, "Scheduled", String::new()),
-            GroupOutcome::Unschedulable(message) => (INITIALLY, false, "Unschedulable", message),
-            GroupOutcome::Error(message) => (INITIALLY, false, "SchedulerError", message),
+            GroupOutcome::Placed => (initially, true, "Scheduled", String::new()),
+            GroupOutcome::Unschedulable(message) => (initially, false, "Unschedulable", message),
+            GroupOutcome::Error(message) => (initially, false, "SchedulerError", message),
+            GroupOutcome::Invalid(message) => (initially, false, "Invalid", message),
             GroupOutcome::Preempted { for_group } => {
                 let of_group = if for_group { " group" } else { "" };
                 let message = format!("preempting to accommodate a higher priority pod{of_group}");
@@ -28,20 +35,20 @@ pub(super) fn decided(now: Timestamp, results: Vec<GroupResult>, writer: &Writer
         };
         if status || !holds(&group, kind) {
             let condition = Condition::new(kind, status, reason, message, now)
-                .of_generation(group.metadata.generation);
+                .of_generation(group.metadata().generation);
             write(&group, condition, writer);
         }
     }
 }
 
-fn holds(group: &wire::PodGroup, kind: &str) -> bool {
-    let mut conditions = group.status.conditions.iter();
+fn holds(group: &GroupObject, kind: &str) -> bool {
+    let mut conditions = group.conditions().iter();
     conditions.any(|condition| condition.holds(kind))
 }
 
 /// Writes the condition unless the group has it already.
-fn write(group: &wire::PodGroup, mut new: Condition, writer: &Writer) {
-    let mut conditions = group.status.conditions.iter();
+fn write(group: &GroupObject, mut new: Condition, writer: &Writer) {
+    let mut conditions = group.conditions().iter();
     let old = conditions.find(|old| old.kind == new.kind && old.status == new.status);
     if let Some(old) = old {
         // The time of a condition that keeps its status does not change.
@@ -50,10 +57,15 @@ fn write(group: &wire::PodGroup, mut new: Condition, writer: &Writer) {
             return;
         }
     }
+    let metadata = group.metadata();
     writer.group(GroupStatus {
-        namespace: group.metadata.namespace_or_default().to_owned(),
-        name: group.metadata.name.clone(),
-        uid: group.metadata.uid.to_string(),
+        kind: match group {
+            GroupObject::PodGroup(_) => "v1beta1/podgroups",
+            GroupObject::CompositePodGroup(_) => "v1alpha3/compositepodgroups",
+        },
+        namespace: metadata.namespace_or_default().to_owned(),
+        name: metadata.name.clone(),
+        uid: metadata.uid.to_string(),
         conditions: vec![new],
     });
 }
@@ -61,6 +73,10 @@ fn write(group: &wire::PodGroup, mut new: Condition, writer: &Writer) {
 /// Warns if the server has pod groups only in a version before Kubernetes 1.37. Pods that name one then stay pending.
 pub(super) async fn look_for_older_kinds(actions: Actions) {
     let older = async {
+        // Kubernetes 1.37 serves them in two versions.
+        if serves(&actions, POD_GROUPS).await? {
+            return Ok(None);
+        }
         let group = "/apis/scheduling.k8s.io";
         let versions = versions(&actions, group).await?;
         let others = versions

@@ -474,7 +474,7 @@ macro_rules! cached_whole {
 cached_whole! {
     evictd_pod::Node, wire::Namespace, wire::Service, wire::Workload, wire::PodDisruptionBudget,
     wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
-    wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup,
+    wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup, wire::CompositePodGroup,
     wire::ResourceClaim, wire::ResourceSlice, wire::DeviceClass, wire::DeviceTaintRule,
     wire::PriorityClass, evictd_batch_objects::PodGroup, evictd_batch_objects::Queue, evictd_batch_objects::Workload,
     evictd_batch_objects::ResourceQuota, evictd_batch_objects::Numatopology, evictd_hyper_nodes::HyperNode

@@ -40,10 +40,13 @@ pub(crate) enum BatchChange {
 }
 
 /// How many kinds are followed. All are listed before the first attempt.
-pub(crate) const KINDS: usize = 20;
+pub(crate) const KINDS: usize = 21;
 
 /// The pod groups of Kubernetes. A server older than 1.37 has none.
 pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
+
+/// The groups of pod groups, an alpha kind of Kubernetes 1.37. Most servers have none.
+pub(super) const COMPOSITE_POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups";
 
 /// The workloads that pod groups are made from.
 const WORKLOADS: &str = "/apis/scheduling.k8s.io/v1beta1/workloads";
@@ -84,6 +87,7 @@ pub(crate) fn start(follow: Reflectors<'_>, ended: bool, questions: mpsc::Receiv
         Event::PodDisruptionBudget,
     );
     follow.kind(POD_GROUPS, "", Event::PodGroup);
+    follow.kind(COMPOSITE_POD_GROUPS, "", Event::CompositePodGroup);
     follow.changes(
         "/api/v1/persistentvolumeclaims",
         "",

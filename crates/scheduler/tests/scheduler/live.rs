@@ -98,8 +98,8 @@ fn a_cluster_is_read_page_by_page() {
     let output = plan(address, "prod");
     let answer = answer(&output);
     assert_eq!(answer["chosen"]["victims"], json!(["shop/cheap"]));
-    let absent =
-        "the API server has no podgroups.scheduling.k8s.io, devicetaintrules.resource.k8s.io";
+    let absent = "the API server has no podgroups.scheduling.k8s.io, compositepodgroups.scheduling.k8s.io, \
+         devicetaintrules.resource.k8s.io";
     assert_eq!(answer["warnings"], json!([absent]));
     let heads: Vec<String> = requests().into_iter().map(|(head, _)| head).collect();
     assert!(

@@ -16,11 +16,29 @@ pub(crate) fn group(name: &str, min_count: i32, priority: i32) -> Value {
         "spec": { "schedulingPolicy": { "gang": { "minCount": min_count } }, "priority": priority } })
 }
 
+/// A composite group that needs so many of its groups.
+pub(crate) fn composite(name: &str, least: i32, parent: &str) -> Value {
+    json!({ "apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "schedulingPolicy": { "gang": { "minGroupCount": least } }, "parentCompositePodGroupName": parent } })
+}
+
+/// A group in a tree.
+pub(crate) fn child(name: &str, min_count: i32, parent: &str) -> Value {
+    let mut group = group(name, min_count, 0);
+    group["spec"]["parentCompositePodGroupName"] = json!(parent);
+    group
+}
+
 /// Waits until a condition of a group has this status, and returns its message.
 pub(crate) fn condition(live: &Live, group: &str, kind: &str, status: &str) -> String {
+    condition_of(live, ("podgroups", group), kind, status)
+}
+
+fn condition_of(live: &Live, (resource, group): (&str, &str), kind: &str, status: &str) -> String {
     let mut message = None;
     wait_until(&format!("{kind} of {group} is {status}"), || {
-        let found = live.admin.get("podgroups", group).unwrap_or_default();
+        let found = live.admin.get(resource, group).unwrap_or_default();
         let mut conditions = found["status"]["conditions"]
             .as_array()
             .cloned()
@@ -112,4 +130,65 @@ fn a_pod_waits_until_its_group_exists() {
     assert!(node_of(&live, "early").is_null());
     live.admin.create(group("late", 1, 0)).unwrap();
     live.bound("default/early");
+}
+
+/// T66, T74 and S7-111: the pods of a tree are bound when all its groups fit, and every group has its condition.
+#[test]
+fn a_tree_is_bound_when_enough_of_its_groups_fit_and_its_root_gets_the_condition() {
+    const ROOT: (&str, &str) = ("compositepodgroups", "default/jobs");
+    const KIND: &str = "CompositePodGroupInitiallyScheduled";
+    let live = Live::new(&[("one", "2")]);
+    live.admin.create(composite("jobs", 2, "")).unwrap();
+    for name in ["driver", "workers"] {
+        live.admin.create(child(name, 1, "jobs")).unwrap();
+    }
+    live.admin
+        .create(member("workers-0", "workers", "2", 0))
+        .unwrap();
+    live.admin.create(pod("other", "1", 0)).unwrap();
+    live.bound("default/other");
+    assert!(
+        node_of(&live, "workers-0").is_null(),
+        "one group is missing"
+    );
+    live.admin
+        .create(member("driver-0", "driver", "1", 0))
+        .unwrap();
+    let message = condition_of(&live, ROOT, KIND, "False");
+    let short =
+        "(PodGroup default/workers: minCount (1) cannot be satisfied: 0 scheduled, 0 remaining)";
+    assert!(message.ends_with(short), "{message}");
+    let message = condition(
+        &live,
+        "default/driver",
+        "PodGroupInitiallyScheduled",
+        "False",
+    );
+    let of_root = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining";
+    assert!(message.starts_with(of_root), "{message}");
+    assert!(node_of(&live, "driver-0").is_null());
+    node(&live.admin, "two", "4");
+    for name in ["driver-0", "workers-0"] {
+        live.bound(&format!("default/{name}"));
+    }
+    for group in ["default/driver", "default/workers"] {
+        condition(&live, group, "PodGroupInitiallyScheduled", "True");
+    }
+    assert_eq!(condition_of(&live, ROOT, KIND, "True"), "");
+}
+
+/// S7-123: also without any pod.
+#[test]
+fn a_cycle_of_composite_groups_is_written_into_their_conditions() {
+    let live = Live::new(&[("one", "2")]);
+    live.admin.create(composite("a", 1, "b")).unwrap();
+    live.admin.create(composite("b", 1, "a")).unwrap();
+    for name in ["a", "b"] {
+        let group = format!("default/{name}");
+        let group = ("compositepodgroups", &*group);
+        let message = condition_of(&live, group, "CompositePodGroupInitiallyScheduled", "False");
+        assert!(message.contains("is an ancestor of itself"), "{message}");
+        let stored = live.admin.get("compositepodgroups", group.1).unwrap();
+        assert_eq!(stored["status"]["conditions"][0]["reason"], "Invalid");
+    }
 }

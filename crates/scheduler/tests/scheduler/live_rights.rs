@@ -66,7 +66,9 @@ fn rules() -> Value {
 #[test]
 fn a_server_without_pod_groups_and_the_role_of_kube_scheduler_are_enough() {
     let api = ApiServer::start().unwrap();
-    api.set(|settings| settings.unknown_kinds = vec!["podgroups", "devicetaintrules"]);
+    api.set(|settings| {
+        settings.unknown_kinds = vec!["podgroups", "compositepodgroups", "devicetaintrules"]
+    });
     api.grant("token", "system:kube-scheduler", Some(rules()));
     let kubeconfig = api.kubeconfig_of("token");
     let live = Live::by(&kubeconfig, api, &[("one", "2")], &["--leader-elect=true"]);
@@ -80,7 +82,7 @@ fn a_server_without_pod_groups_and_the_role_of_kube_scheduler_are_enough() {
     assert!(
         refused
             .iter()
-            .all(|what| ["podgroups", "devicetaintrules"].contains(what)),
+            .all(|what| ["podgroups", "compositepodgroups", "devicetaintrules"].contains(what)),
         "{refused:?}"
     );
 }

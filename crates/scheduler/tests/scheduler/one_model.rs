@@ -446,3 +446,53 @@ fn a4_of_a_manifest_that_names_its_node_every_command_says_that_no_scheduler_tri
         );
     }
 }
+
+/// S7-113, S7-115: a pod of a tree is tried together with all pods of the tree.
+#[test]
+fn explain_plan_and_simulate_say_the_same_of_a_tree_of_groups() {
+    let composite = json!({ "apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup",
+        "metadata": { "name": "jobs", "namespace": "default" }, "spec": { "schedulingPolicy": { "gang": { "minGroupCount": 2 } } } });
+    let group = |name: &str| {
+        json!({ "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": { "name": name, "namespace": "default" },
+            "spec": { "schedulingPolicy": { "gang": { "minCount": 1 } }, "parentCompositePodGroupName": "jobs" } })
+    };
+    let member = |name: &str, group: &str, cpu: &str| {
+        let containers = json!([{ "name": "c", "resources": { "requests": { "cpu": cpu } } }]);
+        let spec =
+            json!({ "schedulingGroup": { "podGroupName": group }, "containers": containers });
+        pod(name, &spec)
+    };
+    let base = [node("n1", &json!({})), group("driver"), group("workers")];
+    let web = member("web", "driver", "1");
+    let (explained, _) = asked("explain", &base, &web);
+    let no_parent = "its CompositePodGroup default/jobs does not exist";
+    assert_eq!(explained["notTried"], no_parent);
+    let tree = [&base[..], &[composite]].concat();
+    let (explained, _) = asked("explain", &tree, &web);
+    let quorum = "waiting for composite pod group \"jobs\" tree to meet quorum: it needs 2 ready groups and has 1";
+    assert_eq!(explained["notTried"], quorum);
+    let (planned, _) = asked("plan", &tree, &web);
+    assert_eq!(planned["ineligibleReason"], quorum);
+    for (cpu, placed) in [
+        ("9", json!({})),
+        ("1", json!({ "default/web": "n1", "default/w0": "n1" })),
+    ] {
+        let whole = [&tree[..], &[member("w0", "workers", cpu)]].concat();
+        let (explained, _) = asked("explain", &whole, &web);
+        let gang = &explained["gang"];
+        assert_eq!(gang["root"], "CompositePodGroup default/jobs");
+        assert_eq!(
+            gang["placed"].as_object().cloned().unwrap_or_default(),
+            *placed.as_object().unwrap()
+        );
+        let of_root = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining";
+        let message = gang["message"].as_str();
+        assert_eq!(
+            message.is_some_and(|message| message.starts_with(of_root)),
+            cpu == "9",
+            "{gang}"
+        );
+        let (answer, _) = simulated(&whole, &web);
+        assert_eq!(answer["placed"], placed, "{cpu}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::live_batch;
 use crate::live_devices::{claim, extended, with_served_cards};
-use crate::live_groups::{group, member};
+use crate::live_groups::{child, composite, member};
 use crate::live_scheduling::{Live, pod};
 use crate::scheduler;
 use evictd_testkit::program;
@@ -135,7 +135,8 @@ fn every_right_of_the_scheduler_is_used_and_none_is_missing() {
     // The server may have removed it already.
     let _ = live.admin.delete("pods", "default/low", now);
     live.bound("default/high");
-    live.admin.create(group("train", 2, 0)).unwrap();
+    live.admin.create(composite("jobs", 1, "")).unwrap();
+    live.admin.create(child("train", 2, "jobs")).unwrap();
     for name in ["train-0", "train-1"] {
         let member = member(name, "train", "8", 0);
         live.admin.create(of_profile(member)).unwrap();

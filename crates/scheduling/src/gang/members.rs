@@ -1,14 +1,18 @@
 //! Which pods belong to which group, and whether a group is complete.
 
+use super::forest::{Child, Composites, GroupObject, as_composite, composite_root, parent};
 use evictd_pod::wire;
 use evictd_preemption::VictimGroup;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The groups of a cluster that have an object or a pod, by `namespace/name`.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(HashMap<Arc<str>, Group>);
+pub(crate) struct Groups {
+    groups: HashMap<Arc<str>, Group>,
+    composites: Composites,
+}
 
 #[derive(Debug, Default)]
 struct Group {
@@ -76,6 +80,20 @@ impl Group {
         let min_count = policy.gang.as_ref().map_or(1, |gang| gang.min_count.max(1));
         Some(usize::try_from(min_count).unwrap_or(1))
     }
+
+    /// Whether it has an object, and as many pods as must be placed at once (S5-096).
+    fn is_ready(&self) -> bool {
+        let count = self.waiting.len() + self.bound.len();
+        self.min_count().is_some_and(|least| count >= least)
+    }
+
+    fn parent(&self) -> Option<Arc<str>> {
+        let object = self.object.as_ref()?;
+        parent(
+            &object.metadata,
+            &object.spec.parent_composite_pod_group_name,
+        )
+    }
 }
 
 /// `namespace/name` of the group that a pod names.
@@ -85,6 +103,7 @@ pub(crate) fn group_of(pod: &wire::Pod) -> Option<Arc<str>> {
     (!name.is_empty()).then(|| format!("{namespace}/{name}").into())
 }
 
+/// Changes.
 impl Groups {
     /// Sets or removes the object of a group. Returns the name of the group.
     pub(crate) fn set(
@@ -93,88 +112,194 @@ impl Groups {
         object: Option<Arc<wire::PodGroup>>,
     ) -> Arc<str> {
         let name: Arc<str> = metadata.full_name().into();
-        self.0.entry(Arc::clone(&name)).or_default().object = object;
+        let child = Child::PodGroup(Arc::clone(&name));
+        let group = self.groups.entry(Arc::clone(&name)).or_default();
+        let (old_parent, was_ready) = (group.parent(), group.is_ready());
+        group.object = object;
+        let (new_parent, is_ready) = (group.parent(), group.is_ready());
+        if let Some(parent) = old_parent {
+            self.composites.unlink(parent, &child, was_ready);
+        }
+        if let Some(parent) = new_parent {
+            self.composites.link(parent, child, is_ready);
+        }
         self.remove_if_empty(&name);
+        name
+    }
+
+    /// Sets or removes the object of a composite group. Returns its name.
+    pub(crate) fn set_composite(
+        &mut self,
+        metadata: &wire::Metadata,
+        object: Option<Arc<wire::CompositePodGroup>>,
+    ) -> Arc<str> {
+        let name: Arc<str> = metadata.full_name().into();
+        self.composites.set(&name, object);
         name
     }
 
     /// A pod without a node was added or changed.
     pub(crate) fn wait(&mut self, group: Arc<str>, pod: &Arc<str>) {
-        let group = self.0.entry(group).or_default();
-        group.waiting.insert(Arc::clone(pod));
+        self.change(group, |group| {
+            group.waiting.insert(Arc::clone(pod));
+        });
     }
 
     /// A pod was bound.
     pub(crate) fn bind(&mut self, group: Arc<str>, key: &Arc<str>, pod: &wire::Pod, node: &str) {
-        let group = self.0.entry(group).or_default();
-        group.waiting.remove(key);
-        let common = CommonFields::of(pod);
-        let neighbour = group.bound.values().next();
-        let common = match neighbour.filter(|neighbour| *neighbour.common == common) {
-            Some(neighbour) => Arc::clone(&neighbour.common),
-            None => Arc::new(common),
-        };
-        let node = node.into();
-        group
-            .bound
-            .insert(Arc::clone(key), BoundMember { node, common });
+        self.change(group, |group| {
+            group.waiting.remove(key);
+            let common = CommonFields::of(pod);
+            let neighbour = group.bound.values().next();
+            let common = match neighbour.filter(|neighbour| *neighbour.common == common) {
+                Some(neighbour) => Arc::clone(&neighbour.common),
+                None => Arc::new(common),
+            };
+            let node = node.into();
+            group
+                .bound
+                .insert(Arc::clone(key), BoundMember { node, common });
+        });
     }
 
     /// A pod was deleted or has ended.
     pub(crate) fn leave(&mut self, group: &str, pod: &str) {
-        if let Some(group) = self.0.get_mut(group) {
-            group.waiting.remove(pod);
-            group.bound.remove(pod);
+        if self.groups.contains_key(group) {
+            self.change(group.into(), |group| {
+                group.waiting.remove(pod);
+                group.bound.remove(pod);
+            });
         }
         self.remove_if_empty(group);
     }
 
-    fn remove_if_empty(&mut self, name: &str) {
-        if self.0.get(name).is_some_and(Group::is_empty) {
-            self.0.remove(name);
+    /// Changes the pods of a group, and counts for its parents whether it is ready.
+    fn change(&mut self, name: Arc<str>, change: impl FnOnce(&mut Group)) {
+        let group = self.groups.entry(name).or_default();
+        let was_ready = group.is_ready();
+        change(group);
+        let is_ready = group.is_ready();
+        if was_ready != is_ready
+            && let Some(parent) = group.parent()
+        {
+            self.composites.count_ready(parent, is_ready);
         }
     }
 
+    fn remove_if_empty(&mut self, name: &str) {
+        if self.groups.get(name).is_some_and(Group::is_empty) {
+            self.groups.remove(name);
+        }
+    }
+}
+
+/// The trees of groups.
+impl Groups {
+    pub(crate) const fn composites(&self) -> &Composites {
+        &self.composites
+    }
+
+    /// The name of the root above a group; the group's own without a parent.
+    ///
+    /// # Errors
+    /// The tree above it is incomplete or invalid.
+    pub(crate) fn root(&self, group: &Arc<str>) -> Result<Arc<str>, String> {
+        let known = self.groups.get(group);
+        match known.and_then(Group::parent) {
+            None => Ok(Arc::clone(group)),
+            Some(parent) => Ok(composite_root(&self.composites.root(&parent)?)),
+        }
+    }
+
+    /// Whether the pods of a group may be tried: its tree is complete, and enough groups of it have enough pods (S7-113).
+    pub(crate) fn may_begin(&self, group: &Arc<str>) -> bool {
+        let Some(known) = self.groups.get(group) else {
+            return false;
+        };
+        match known.parent() {
+            None => known.is_ready(),
+            // The root has no parent, so that only its groups make it ready.
+            Some(parent) => {
+                let root = self.composites.root(&parent);
+                root.is_ok_and(|root| self.composites.waits_for(&root).is_none())
+            }
+        }
+    }
+
+    /// Why the pods of a group may not be tried yet; `None` if they may.
+    pub(crate) fn waits_for(&self, group: &Arc<str>) -> Option<String> {
+        let known = self.groups.get(group);
+        let Some(known) = known.filter(|group| group.object.is_some()) else {
+            return Some(format!("its PodGroup {group} does not exist"));
+        };
+        match known.parent() {
+            None if known.is_ready() => None,
+            None => Some(format!(
+                "its PodGroup {group} needs {} pods and has {}",
+                known.min_count().unwrap_or(0),
+                known.waiting.len() + known.bound.len()
+            )),
+            Some(parent) => match self.composites.root(&parent) {
+                Ok(root) => self.composites.waits_for(&root),
+                Err(problem) => Some(problem),
+            },
+        }
+    }
+
+    /// The names of the groups with pods below a root. At most [`MAX_GROUPS`](super::forest::MAX_GROUPS) groups are visited.
+    pub(crate) fn leaves(&self, root: &Arc<str>) -> Vec<Arc<str>> {
+        let Some(root) = as_composite(root) else {
+            return vec![Arc::clone(root)];
+        };
+        self.composites.leaves(root)
+    }
+
+    /// The objects of a root, of these groups and of the groups above them.
+    pub(crate) fn with_parents(&self, root: &str, leaves: HashSet<Arc<str>>) -> Vec<GroupObject> {
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
+        for leaf in leaves {
+            let Some(group) = self.groups.get(&leaf) else {
+                continue;
+            };
+            let mut parent = group.parent();
+            if *leaf != *root {
+                found.extend(group.object.clone().map(GroupObject::PodGroup));
+            }
+            while let Some(name) = parent.filter(|name| seen.insert(Arc::clone(name))) {
+                let composite = self.composites.get(&name);
+                let object = composite.and_then(|composite| composite.object());
+                parent = composite.and_then(|composite| composite.parent());
+                found.extend(object.cloned().map(GroupObject::CompositePodGroup));
+            }
+        }
+        match as_composite(root) {
+            None => found.extend(self.object(root).cloned().map(GroupObject::PodGroup)),
+            Some(name) if seen.contains(name) => {}
+            Some(name) => {
+                let composite = self.composites.get(name);
+                let object = composite.and_then(|composite| composite.object());
+                found.extend(object.cloned().map(GroupObject::CompositePodGroup));
+            }
+        }
+        found
+    }
+}
+
+/// Views of one group.
+impl Groups {
     pub(crate) fn object(&self, group: &str) -> Option<&Arc<wire::PodGroup>> {
-        self.0.get(group)?.object.as_ref()
+        self.groups.get(group)?.object.as_ref()
     }
 
     /// How many pods of a group must be placed at once. `None` if the group has no object.
     pub(crate) fn min_count(&self, group: &str) -> Option<usize> {
-        self.0.get(group)?.min_count()
-    }
-
-    /// Whether the pods of a group may be tried: it has an object, and as many pods as must be placed at once (S5-096).
-    pub(crate) fn may_begin(&self, group: &str) -> bool {
-        let Some(group) = self.0.get(group) else {
-            return false;
-        };
-        let count = group.waiting.len() + group.bound.len();
-        group
-            .min_count()
-            .is_some_and(|min_count| count >= min_count)
-    }
-
-    /// Why the pods of a group may not be tried yet; `None` if they may.
-    pub(crate) fn waits_for(&self, group: &str) -> Option<String> {
-        if self.may_begin(group) {
-            return None;
-        }
-        let known = self.0.get(group).filter(|group| group.object.is_some());
-        Some(match known {
-            None => format!("its PodGroup {group} does not exist"),
-            Some(known) => format!(
-                "its PodGroup {group} needs {} pods and has {}",
-                known.min_count().unwrap_or(0),
-                known.waiting.len() + known.bound.len()
-            ),
-        })
+        self.groups.get(group)?.min_count()
     }
 
     /// The pods with a node of all groups that have an object. `assumed` is true for waiting pods with an assumed node.
     pub(crate) fn grouped_pods(&self, assumed: impl Fn(&Arc<str>) -> bool) -> GroupedPods {
         let mut found = GroupedPods::default();
-        for group in self.0.values() {
+        for group in self.groups.values() {
             let Some(object) = &group.object else {
                 continue;
             };
@@ -196,7 +321,7 @@ impl Groups {
     /// What a group means for its pods as victims; `None` without an object.
     pub(crate) fn of_victims(&self, namespace: &str, name: &str) -> Option<VictimGroup> {
         // Most clusters have no groups, and a preemption asks for each kind of pods.
-        if self.0.is_empty() {
+        if self.groups.is_empty() {
             return None;
         }
         let name: Arc<str> = format!("{namespace}/{name}").into();
@@ -209,7 +334,7 @@ impl Groups {
 
     /// What the bound pods of a group have in common, once for pods that share it.
     pub(crate) fn common_of_bound(&self, group: &str) -> Vec<Arc<CommonFields>> {
-        let group = self.0.get(group).into_iter();
+        let group = self.groups.get(group).into_iter();
         let mut common: Vec<Arc<CommonFields>> = group
             .flat_map(|group| group.bound.values())
             .map(|member| Arc::clone(&member.common))
@@ -220,22 +345,19 @@ impl Groups {
 
     /// The keys of the pods of a group that have no node.
     pub(crate) fn waiting(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
-        let group = self.0.get(group).into_iter();
+        let group = self.groups.get(group).into_iter();
         group.flat_map(|group| &group.waiting)
     }
 
     /// The keys of the bound pods of a group, with their nodes.
-    pub(crate) fn pods_with_nodes(&self, group: &str) -> impl Iterator<Item = (&str, &str)> {
-        let group = self.0.get(group).into_iter();
+    pub(crate) fn pods_with_nodes(
+        &self,
+        group: &str,
+    ) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        let group = self.groups.get(group).into_iter();
         group.flat_map(|group| {
             let bound = group.bound.iter();
-            bound.map(|(pod, member)| (&**pod, &*member.node))
+            bound.map(|(pod, member)| (pod, &member.node))
         })
-    }
-
-    /// The nodes of the bound pods of a group.
-    pub(crate) fn nodes(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
-        let group = self.0.get(group).into_iter();
-        group.flat_map(|group| group.bound.values().map(|member| &member.node))
     }
 }

@@ -7,9 +7,13 @@
 //! Pods of a group share the devices that a claim was promised in the same cycle. Two things differ. There a gang is never
 //! placed if all its pods wait in Permit. There an error in Permit or `PreBind` concerns one pod and not its gang (S5-096).
 
+mod forest;
 mod members;
 mod pod_groups;
 mod preemption;
+mod region;
+mod tree;
+mod tree_trial;
 mod trial;
 mod validation;
 
@@ -19,13 +23,17 @@ use crate::pre_bind::{ClaimRef, PreBindPlan};
 use crate::scheduling_algorithm::ScheduleResult;
 use evictd_placement::{Cluster, NodeId, Pod, Statement};
 use evictd_pod::wire;
+pub use forest::GroupObject;
+pub(crate) use forest::{is_same_composite, is_same_group, title};
 pub(crate) use members::{CommonFields, GroupedPods, Groups, group_of};
 pub use pod_groups::{GangPlacement, PodGroups};
 pub(crate) use preemption::{NoPreemption, Preemption, Preemptor, preempt};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+pub(crate) use tree::{GroupTree, ScheduledPods};
+pub(crate) use tree_trial::TreeTrial;
 use trial::Progress;
-pub(crate) use trial::{ExtenderResponses, Quorum, Trial, TrialResult};
+pub(crate) use trial::{ExtenderResponses, Quorum, Trial};
 pub(crate) use validation::validate;
 
 /// A pod of a gang that is tried.
@@ -39,6 +47,8 @@ pub(crate) struct Member {
     pub(crate) attempt: u32,
     /// Index of its profile.
     pub(crate) profile: usize,
+    /// Index of its group in the tree.
+    pub(crate) group: usize,
     /// The compiled pod; `None` while it is on a node, or if it is invalid.
     pub(crate) pod: Option<Pod>,
     placed: Option<PlacedMember>,
@@ -91,7 +101,7 @@ impl Member {
         cluster: &mut Cluster,
         (key, attempt): (Arc<str>, u32),
         wire: Arc<wire::Pod>,
-        profile: usize,
+        (profile, group): (usize, usize),
     ) -> Self {
         let mut copy = (*wire).clone();
         // The whole gang is placed where it fits now, whatever was nominated before.
@@ -106,6 +116,7 @@ impl Member {
             nominated: None,
             attempt,
             profile,
+            group,
             pod,
             placed: None,
             pre_bind: PreBindPlan::default(),
@@ -160,7 +171,7 @@ impl Member {
 #[derive(Debug, Clone)]
 pub struct GroupResult {
     /// The object as it was last seen.
-    pub group: Arc<wire::PodGroup>,
+    pub group: GroupObject,
     /// The result.
     pub outcome: GroupOutcome,
 }
@@ -174,6 +185,8 @@ pub enum GroupOutcome {
     Unschedulable(String),
     /// There was no decision, with the error.
     Error(String),
+    /// It is in a tree that can never be placed, with the reason (S7-123).
+    Invalid(String),
     /// All its pods are evicted.
     Preempted {
         /// Whether for another group; else for a single pod.
@@ -181,20 +194,25 @@ pub enum GroupOutcome {
     },
 }
 
-/// The message about a rejected group, and the plugins that rejected some of its pods.
+/// The message about a rejected tree, and the plugins that rejected some of its pods.
 #[derive(Clone, Default)]
 pub(crate) struct GangFitError {
     pub(crate) message: String,
     pub(crate) plugins: BTreeSet<String>,
+    /// The messages about its groups, by index.
+    pub(crate) groups: BTreeMap<usize, String>,
 }
 
-/// Why a group could not be placed (S7-040, S7-092). `domains` is the number of topology domains, if it has a constraint.
-pub(crate) fn fit_error(
-    quorum: Quorum,
-    progress: Option<Progress>,
-    domains: Option<usize>,
-    members: &[Member],
-) -> GangFitError {
+/// Why a group could not be placed (S7-040).
+fn fit_message(quorum: Quorum, progress: Option<Progress>) -> String {
+    // Otherwise those that have a node are enough, and none of the others fits.
+    progress
+        .and_then(|progress| quorum.message(progress))
+        .unwrap_or_else(|| "pod group is unschedulable".to_owned())
+}
+
+/// The plugins that rejected some of the members.
+pub(crate) fn rejectors(members: &[Member]) -> BTreeSet<String> {
     let mut plugins = BTreeSet::new();
     for member in members {
         match &member.outcome {
@@ -205,21 +223,7 @@ pub(crate) fn fit_error(
             _ => {}
         }
     }
-    // The pods that have a node are enough, and none of the others fits.
-    let reason = progress
-        .and_then(|progress| quorum.message(progress))
-        .unwrap_or_else(|| "pod group is unschedulable".to_owned());
-    let message = match domains {
-        None => reason,
-        Some(0) => {
-            "0/0 placements are available: no node has the labels of the topology constraint"
-                .to_owned()
-        }
-        Some(count) => {
-            format!("0/{count} placements are available, reported placement status: {reason}")
-        }
-    };
-    GangFitError { message, plugins }
+    plugins
 }
 
 impl Member {

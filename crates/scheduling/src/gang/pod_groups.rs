@@ -1,12 +1,14 @@
 //! The groups of the pods of a dump: whether one is complete, and whether its pods fit together. There is no queue here.
 
 use super::members::{Groups, group_of};
-use super::{Member, Quorum, Trial, TrialResult, fit_error, validate};
+use super::tree::{GroupTree, ScheduledPods};
+use super::tree_trial::TreeTrial;
+use super::{Member, Quorum, Trial, validate};
 use crate::framework::Framework;
 use crate::gang::{ExtenderResponses, MemberOutcome};
 use crate::not_tried::NotTried;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
-use evictd_placement::{Cluster, Domain, Domains, Statement};
+use evictd_placement::{Cluster, Statement};
 use evictd_pod::wire;
 use evictd_preemption::{VictimGroup, VictimGroups};
 use hashbrown::HashMap;
@@ -23,15 +25,17 @@ pub struct PodGroups {
 }
 
 /// Whether the waiting pods of a gang can be placed together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GangPlacement {
     /// `namespace/name` of the group.
     pub group: String,
+    /// The root of its tree, as `CompositePodGroup shop/web`; `None` without a parent.
+    pub root: Option<String>,
     /// How many more of its pods must be placed at once.
     pub needed: usize,
     /// How many of its pods wait.
     pub waiting: usize,
-    /// The nodes of the pods that fit, by `namespace/name`. Empty if too few fit.
+    /// The nodes of the pods of the whole tree that fit, by `namespace/name`. Empty if too few fit.
     pub nodes: BTreeMap<String, String>,
     /// Why too few fit.
     pub message: Option<String>,
@@ -42,6 +46,12 @@ impl PodGroups {
     pub fn add_group(&mut self, group: &wire::PodGroup) {
         let object = Some(Arc::new(group.clone()));
         self.groups.set(&group.metadata, object);
+    }
+
+    /// Adds a composite group.
+    pub fn add_composite_group(&mut self, group: &wire::CompositePodGroup) {
+        let object = Some(Arc::new(group.clone()));
+        self.groups.set_composite(&group.metadata, object);
     }
 
     /// Adds a pod. One without a group changes nothing, and one that has ended has left its group.
@@ -79,7 +89,8 @@ impl PodGroups {
         Some(NotTried::GroupIncomplete(reason))
     }
 
-    /// Places the waiting pods of a pod's gang together, and takes them back. `None` if the pod is in no gang.
+    /// Places the waiting pods of a pod's gang together, with those of its whole tree, and takes them back. `None` if the pod is
+    /// in no gang.
     pub fn place(
         &self,
         cluster: &mut Cluster,
@@ -87,48 +98,45 @@ impl PodGroups {
         pod: &wire::Pod,
     ) -> Option<GangPlacement> {
         let name = group_of(pod)?;
-        let object = self.groups.object(&name)?;
-        object.spec.scheduling_policy.gang.as_ref()?;
-        let bound: Vec<&Arc<str>> = self.groups.nodes(&name).collect();
-        let quorum = Quorum {
-            min_count: self.groups.min_count(&name)?,
-            scheduled: bound.len(),
+        self.groups.object(&name)?;
+        let root = self.groups.root(&name).ok()?;
+        let tree = match GroupTree::of(&self.groups, &root, &|group| self.scheduled(group)) {
+            Ok(tree) => tree?,
+            Err(error) => {
+                return Some(GangPlacement {
+                    group: name.to_string(),
+                    message: Some(error),
+                    ..GangPlacement::default()
+                });
+            }
         };
-        let needed = quorum.min_count.saturating_sub(quorum.scheduled);
-        let mut members = self.members(cluster, &name);
-        let waiting = members.len();
+        let root = tree.root()?;
+        if !root.object.is_barrier() {
+            return None;
+        }
+        let leaf = tree.leaf(&name)?;
+        let quorum = tree.groups[leaf].quorum;
+        let mut members = self.members(cluster, &tree);
+        let of_group = members.iter().filter(|member| member.group == leaf);
         let mut placement = GangPlacement {
             group: name.to_string(),
-            needed,
-            waiting,
-            nodes: BTreeMap::new(),
-            message: None,
+            root: (leaf > 0).then(|| root.object.title()),
+            needed: quorum.min_count.saturating_sub(quorum.scheduled),
+            waiting: of_group.count(),
+            ..GangPlacement::default()
         };
-        let invalid = validate(&object.spec, &members, &self.groups.common_of_bound(&name));
-        if waiting < needed {
+        let leaves = tree.leaves();
+        let scheduled = leaves.flat_map(|leaf| self.groups.common_of_bound(leaf));
+        let scheduled: Vec<_> = scheduled.collect();
+        if leaf == 0 && placement.waiting < placement.needed {
             let message = format!("pod group {name:?} has not all its pods yet");
             placement.message = Some(message);
-        } else if invalid.is_some() {
-            placement.message = invalid;
+        } else if let Some(invalid) = validate(&root.object, &members, &scheduled) {
+            placement.message = Some(invalid);
         } else {
             cluster.begin_sharing();
-            let keys = object.spec.scheduling_constraints.topology.iter();
-            let keys = keys.map(|constraint| &*constraint.key);
-            let domains = Domains::new(cluster, keys);
-            match domains.of_group(cluster, self.groups.pods_with_nodes(&name)) {
-                Ok(domains_of_group) => {
-                    let framework = std::slice::from_ref(framework);
-                    let constraint = (domains.keys().len() > 0).then_some(domains_of_group.len());
-                    let place = (framework, quorum);
-                    placement.try_members(
-                        cluster,
-                        place,
-                        &mut members,
-                        (&domains_of_group, constraint),
-                    );
-                }
-                Err(error) => placement.message = Some(error),
-            }
+            let framework = std::slice::from_ref(framework);
+            placement.try_members(cluster, framework, (&tree, leaf), &mut members);
             cluster.end_sharing();
         }
         for pod in members.into_iter().filter_map(|member| member.pod) {
@@ -137,19 +145,26 @@ impl PodGroups {
         Some(placement)
     }
 
-    /// The pods of a group that can be tried, in the order of their attempts.
-    fn members(&self, cluster: &mut Cluster, group: &str) -> Vec<Member> {
-        let is_tried = |pod: &&Arc<wire::Pod>| {
-            group_of(pod).is_some_and(|name| *name == *group) && NotTried::of(pod).is_none()
-        };
-        let mut pods: Vec<&Arc<wire::Pod>> = self.waiting.iter().filter(is_tried).collect();
-        pods.sort_by_cached_key(|pod| {
-            let priority = pod.spec.priority.unwrap_or(0);
-            (Reverse(priority), pod.metadata.name.clone())
+    fn scheduled(&self, group: &str) -> ScheduledPods {
+        let pods = self.groups.pods_with_nodes(group);
+        pods.map(|(pod, node)| (Arc::clone(pod), Arc::clone(node)))
+            .collect()
+    }
+
+    /// The pods of a tree that can be tried, in the order of their attempts.
+    fn members(&self, cluster: &mut Cluster, tree: &GroupTree) -> Vec<Member> {
+        let tried = self.waiting.iter().filter_map(|pod| {
+            let leaf = tree.leaf(&group_of(pod)?)?;
+            NotTried::of(pod).is_none().then_some((leaf, pod))
         });
-        let member = |pod: &Arc<wire::Pod>| {
+        let mut pods: Vec<(usize, &Arc<wire::Pod>)> = tried.collect();
+        pods.sort_by_cached_key(|(leaf, pod)| {
+            let priority = pod.spec.priority.unwrap_or(0);
+            (*leaf, Reverse(priority), pod.metadata.name.clone())
+        });
+        let member = |(leaf, pod): (usize, &Arc<wire::Pod>)| {
             let attempt = (pod.metadata.key(), 1);
-            Member::new(cluster, attempt, Arc::clone(pod), 0)
+            Member::new(cluster, attempt, Arc::clone(pod), (0, leaf))
         };
         pods.into_iter().map(member).collect()
     }
@@ -162,25 +177,26 @@ impl VictimGroups for PodGroups {
 
     fn pods(&self, atomic: &str) -> Vec<Arc<str>> {
         let pods = self.groups.pods_with_nodes(atomic);
-        pods.map(|(pod, _)| Arc::from(pod)).collect()
+        pods.map(|(pod, _)| Arc::clone(pod)).collect()
     }
 }
 
 impl GangPlacement {
-    /// Tries the members, notes the result and takes them back.
+    /// Tries the members, notes the result for this group and takes them back.
     fn try_members(
         &mut self,
         cluster: &mut Cluster,
-        (profiles, quorum): (&[Framework], Quorum),
+        profiles: &[Framework],
+        (tree, leaf): (&GroupTree, usize),
         members: &mut [Member],
-        (domains, constraint): (&[Domain<'_>], Option<usize>),
     ) {
+        let domains = tree.domains(cluster);
         let mut statement = Statement::default();
         let mut trial = Trial {
             cluster,
             algorithm: &mut SchedulingAlgorithm::default(),
             profiles,
-            quorum,
+            quorum: Quorum::default(),
             responses: ExtenderResponses {
                 extenders: &[],
                 states: &HashMap::new(),
@@ -188,26 +204,25 @@ impl GangPlacement {
             },
             reserves: false,
         };
-        match trial.run(&mut statement, members, domains) {
-            TrialResult::Placed(_) => {
-                let named = members.iter().filter_map(|one| one.named(trial.cluster));
-                self.nodes = named.collect();
-            }
-            TrialResult::Failed(progress) => {
-                let error = fit_error(quorum, progress, constraint, members);
-                let does_not_fit =
-                    |member: &&Member| matches!(member.outcome, MemberOutcome::FitsNowhere(_));
-                self.message = Some(match members.iter().find(does_not_fit) {
-                    Some(member) => format!(
-                        "{} (pod {:?}: {})",
-                        error.message,
-                        member.wire.metadata.name,
-                        member.message("")
-                    ),
-                    None => error.message,
-                });
-            }
+        let mut attempt = TreeTrial::new(tree, &domains, members);
+        if attempt.run(&mut trial, &mut statement, members) {
+            let named = members.iter().filter_map(|one| one.named(trial.cluster));
+            self.nodes = named.collect();
         }
+        let message = attempt.error().or_else(|| attempt.message(leaf));
+        self.message = message.map(|message| {
+            let does_not_fit = |member: &&Member| {
+                member.group == leaf && matches!(member.outcome, MemberOutcome::FitsNowhere(_))
+            };
+            match members.iter().find(does_not_fit) {
+                Some(member) => format!(
+                    "{message} (pod {:?}: {})",
+                    member.wire.metadata.name,
+                    member.message("")
+                ),
+                None => message.to_owned(),
+            }
+        });
         trial.take_back(&mut statement, members);
         statement.undo(trial.cluster);
     }

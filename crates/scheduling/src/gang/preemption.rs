@@ -1,10 +1,10 @@
 //! Preemption for a whole gang (S4-035 to S4-038): all pods of lower priority are removed, the gang is placed, and then as many
 //! pods as possible are put back (reprieved).
 
-use super::{GroupedPods, Member, Trial, TrialResult};
+use super::{GroupedPods, Member, TreeTrial, Trial};
 use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
-use evictd_placement::{Cluster, Domain, NodeId, Pod, Statement, estimated_cost};
+use evictd_placement::{Cluster, NodeId, Pod, Statement, estimated_cost};
 use evictd_preemption::{Budget, breaking};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -37,7 +37,6 @@ pub(crate) struct Preemptor<'p> {
     pub(crate) priority: i32,
     /// It must not preempt (S7-061).
     pub(crate) never: bool,
-    pub(crate) domains: &'p [Domain<'p>],
     pub(crate) budgets: &'p [Budget],
     pub(crate) grouped: &'p GroupedPods,
     /// Nodes with stuck victims.
@@ -90,6 +89,7 @@ struct Removal {
 /// Finds the victims. Leaves the cluster as it was.
 pub(crate) fn preempt(
     trial: &mut Trial<'_>,
+    tree: &mut TreeTrial<'_>,
     members: &mut [Member],
     preemptor: &Preemptor<'_>,
 ) -> Result<Preemption, NoPreemption> {
@@ -104,7 +104,7 @@ pub(crate) fn preempt(
         return Err(NoPreemption::NoVictims);
     }
     let mut statement = Statement::default();
-    let is_found = search(trial, members, preemptor, (&mut statement, &mut units));
+    let is_found = search((trial, tree), members, (&mut statement, &mut units));
     let found = is_found.then(|| gather(trial, members, &statement, &units));
     trial.take_back(&mut statement, members);
     statement.undo(trial.cluster);
@@ -188,25 +188,20 @@ fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
 /// Places the members without any of the units, and puts back the units that need not be evicted. Returns whether the members
 /// fit.
 fn search(
-    trial: &mut Trial<'_>,
+    (trial, tree): (&mut Trial<'_>, &mut TreeTrial<'_>),
     members: &mut [Member],
-    preemptor: &Preemptor<'_>,
     (statement, units): (&mut Statement, &mut [Unit]),
 ) -> bool {
     remove_all(trial, statement, units);
     let pods = units.iter().map(|unit| unit.pods.len()).sum();
     charge_pods(trial, pods);
     trial.algorithm.take_evaluated();
-    let found = trial.run(statement, members, preemptor.domains);
+    let is_placed = tree.run(trial, statement, members);
     let pod = members.iter().find_map(|member| member.pod.as_ref());
     pod.inspect(|pod| charge_evaluations(trial.cluster, trial.algorithm, pod));
-    let TrialResult::Placed(domain) = found else {
-        return false;
-    };
-    if members.iter().any(Member::has_request) {
+    if !is_placed || members.iter().any(Member::has_request) {
         return false;
     }
-    let domain = preemptor.domains[domain];
     // Nodes that no member needs get all their pods back at once.
     let mut used = vec![false; trial.cluster.nodes().len()];
     for node in members.iter().filter_map(Member::node) {
@@ -224,7 +219,7 @@ fn search(
                 return false;
             }
             if unit.violates_budget == violates_budget && !is_unused(unit) {
-                reprieve(trial, members, domain, (statement, unit));
+                reprieve((trial, tree), members, (statement, unit));
             }
         }
     }
@@ -273,9 +268,8 @@ fn put_back(trial: &mut Trial<'_>, statement: &mut Statement, unit: &Unit) {
 
 /// Puts a unit back if the members on its nodes fit elsewhere, or beside it.
 fn reprieve(
-    trial: &mut Trial<'_>,
+    (trial, tree): (&mut Trial<'_>, &TreeTrial<'_>),
     members: &mut [Member],
-    domain: Domain<'_>,
     (statement, unit): (&mut Statement, &Unit),
 ) {
     let shares_node = |member: &Member| {
@@ -299,7 +293,8 @@ fn reprieve(
     charge_pods(trial, unit.pods.len() + displaced.len());
     let all_fit = displaced.iter().all(|displaced| {
         let member = &mut members[displaced.member];
-        let fits = trial.place_one(statement, member, domain);
+        let region = tree.region(member);
+        let fits = trial.place_one(statement, member, &region);
         let pod = member.pod.as_ref();
         pod.inspect(|pod| charge_evaluations(trial.cluster, trial.algorithm, pod));
         fits

@@ -1,5 +1,6 @@
 //! Places all pods of a gang tentatively, one after the other.
 
+use super::region::Region;
 use super::{FitError, Member, MemberOutcome};
 use crate::config::Extender;
 use crate::cycle::Filtered;
@@ -7,7 +8,7 @@ use crate::extenders::{ExtenderState, apply_filter, considers_nodes, select_host
 use crate::framework::Framework;
 use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::{ScheduleResult, SchedulingAlgorithm};
-use evictd_placement::{Chosen, Cluster, Domain, NodeId, Pod, Statement, shared_claims};
+use evictd_placement::{Chosen, Cluster, NodeId, Pod, Statement, shared_claims};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ pub(crate) struct Trial<'s> {
 }
 
 /// How many pods of a group must have a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Quorum {
     pub(crate) min_count: usize,
     /// The pods that had a node before the attempt.
@@ -73,9 +74,9 @@ pub(crate) struct Progress {
 /// The result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TrialResult {
-    /// Enough members are placed in the domain with this index.
+    /// Enough members are placed in the region with this index.
     Placed(usize),
-    /// Too few fit. The progress is that of the first domain; there is none without domains.
+    /// Too few fit. The progress is that of the first region; there is none without regions.
     Failed(Option<Progress>),
 }
 
@@ -113,7 +114,7 @@ impl Trial<'_> {
         &mut self,
         statement: &mut Statement,
         members: &mut [Member],
-        domains: &[Domain<'_>],
+        domains: &[Region<'_>],
     ) -> TrialResult {
         let mut fitting: Vec<FittingDomain> = Vec::new();
         // Later placings avoid nodes or are elsewhere, which would only confuse.
@@ -124,7 +125,7 @@ impl Trial<'_> {
             }
             let mut best: Option<FittingDomain> = None;
             for _ in 0..MAX_PLACINGS {
-                let progress = self.place(statement, members, *domain);
+                let progress = self.place(statement, members, domain);
                 let fit = progress.placed;
                 let owner = self.claim_owner(members);
                 let is_met = self.quorum.is_met(fit);
@@ -136,7 +137,7 @@ impl Trial<'_> {
                 let is_best = is_met && is_better;
                 // While the members are placed, because they count, too.
                 let utilization = if is_best {
-                    utilization(self.cluster, *domain)
+                    utilization(self.cluster, domain)
                 } else {
                     0
                 };
@@ -167,7 +168,12 @@ impl Trial<'_> {
             }
             fitting.extend(best);
         }
-        let Some(best) = best_domain(fitting, self.quorum.scheduled) else {
+        let scores: Vec<(usize, i64)> = fitting
+            .iter()
+            .map(|domain| (domain.fit, domain.utilization))
+            .collect();
+        let best = best_of(&scores, self.quorum.scheduled);
+        let Some(best) = best.map(|best| fitting.swap_remove(best)) else {
             let Some((progress, outcomes)) = first else {
                 return TrialResult::Failed(None);
             };
@@ -180,7 +186,7 @@ impl Trial<'_> {
             member.avoids = avoids;
         }
         // Placing is deterministic, so the same members fit as before.
-        self.place(statement, members, domains[best.domain]);
+        self.place(statement, members, &domains[best.domain]);
         TrialResult::Placed(best.domain)
     }
 
@@ -207,7 +213,7 @@ impl Trial<'_> {
         &mut self,
         statement: &mut Statement,
         members: &mut [Member],
-        domain: Domain<'_>,
+        domain: &Region<'_>,
     ) -> Progress {
         for member in members.iter_mut().filter(|member| member.pod.is_some()) {
             member.outcome = MemberOutcome::NotTried;
@@ -236,7 +242,7 @@ impl Trial<'_> {
         &mut self,
         statement: &mut Statement,
         member: &mut Member,
-        domain: Domain<'_>,
+        domain: &Region<'_>,
     ) -> bool {
         let Some(pod) = member.pod.take() else {
             return false;
@@ -265,7 +271,7 @@ impl Trial<'_> {
         &mut self,
         member: &mut Member,
         pod: &Pod,
-        domain: Domain<'_>,
+        domain: &Region<'_>,
     ) -> Result<ScheduleResult, Box<MemberOutcome>> {
         let has_extenders = self
             .responses
@@ -288,7 +294,7 @@ impl Trial<'_> {
         &self,
         member: &mut Member,
         pod: &Pod,
-        domain: Domain<'_>,
+        domain: &Region<'_>,
     ) -> Result<ScheduleResult, Box<MemberOutcome>> {
         let profile = &self.profiles[member.profile];
         let cluster = &*self.cluster;
@@ -365,23 +371,21 @@ impl Trial<'_> {
     }
 }
 
-/// The domain with the highest score (S7-093): the share of the most pods that fit in one, and how full it is then. The first
-/// one wins a tie.
-fn best_domain(fitting: Vec<FittingDomain>, scheduled: usize) -> Option<FittingDomain> {
-    let most = fitting.iter().map(|domain| scheduled + domain.fit).max()?;
-    let score = |domain: &FittingDomain| {
-        let pods = 100 * (scheduled + domain.fit) / most.max(1);
+/// The domain with the highest score (S7-093): the share of the most pods that fit in one, and how full it is then. Each has
+/// the number of pods that fit, and how full it is. The first one wins a tie.
+pub(super) fn best_of(fitting: &[(usize, i64)], scheduled: usize) -> Option<usize> {
+    let most = fitting.iter().map(|(fit, _)| scheduled + fit).max()?;
+    let score = |(fit, utilization): (usize, i64)| {
+        let pods = 100 * (scheduled + fit) / most.max(1);
         i64::try_from(pods)
             .unwrap_or(100)
-            .saturating_add(domain.utilization)
+            .saturating_add(utilization)
     };
-    fitting
-        .into_iter()
-        .min_by_key(|domain| Reverse(score(domain)))
+    (0..fitting.len()).min_by_key(|index| Reverse(score(fitting[*index])))
 }
 
 /// How full the nodes of a domain are together, from 0 to 100: the mean of processor and memory, as `MostAllocated` counts them.
-fn utilization(cluster: &Cluster, domain: Domain<'_>) -> i64 {
+pub(super) fn utilization(cluster: &Cluster, domain: &Region<'_>) -> i64 {
     let mut sums = [(0_i64, 0_i64); 2];
     for id in cluster.node_ids().filter(|id| domain.contains(*id)) {
         let node = cluster.node(id);

@@ -1,15 +1,15 @@
 //! The fields in which all pods of a group must agree (S7-036).
 
+use super::forest::GroupObject;
 use super::{CommonFields, Member};
-use evictd_pod::wire;
 use std::borrow::Borrow;
 
-/// Why the pods of a group cannot be scheduled together; `None` if they can. `scheduled` are the pods that have a node.
+/// Why the pods of a tree with this root cannot be scheduled together; `None` if they can. `scheduled` are the pods that have a node.
 ///
 /// An API server stores `preemptionPolicy` of a group only with the gate `PodGroupPreemptionPolicy`. So a group that has the
 /// field is checked as with that gate.
 pub(crate) fn validate(
-    spec: &wire::PodGroupSpec,
+    root: &GroupObject,
     members: &[Member],
     scheduled: &[impl Borrow<CommonFields>],
 ) -> Option<String> {
@@ -22,12 +22,12 @@ pub(crate) fn validate(
     waiting
         .iter()
         .chain(scheduled)
-        .find_map(|pod| problem(spec, first, pod))
+        .find_map(|pod| problem(root, first, pod))
 }
 
-fn problem(spec: &wire::PodGroupSpec, first: &CommonFields, pod: &CommonFields) -> Option<String> {
+fn problem(root: &GroupObject, first: &CommonFields, pod: &CommonFields) -> Option<String> {
     const START: &str = "all pods in a single pod group should have the same";
-    let priority = spec.priority.unwrap_or(0);
+    let priority = root.priority();
     if pod.scheduler != first.scheduler {
         return Some(format!(
             "{START} .spec.schedulerName set, got: {:?} and {:?}",
@@ -41,12 +41,12 @@ fn problem(spec: &wire::PodGroupSpec, first: &CommonFields, pod: &CommonFields) 
         ));
     }
     let of_pod = policy(pod.never_preempts);
-    if spec.preemption_policy.is_empty() {
+    let of_group = root.preemption_policy();
+    if of_group.is_empty() {
         let of_first = policy(first.never_preempts);
         return (of_pod != of_first)
             .then(|| format!("{START} preemption policy, got {of_pod} and {of_first}"));
     }
-    let of_group = &*spec.preemption_policy;
     (of_pod != of_group).then(|| {
         format!("{START} preemption policy as the pod group's preemption policy, got {of_pod} and {of_group}")
     })

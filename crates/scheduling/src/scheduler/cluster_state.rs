@@ -3,6 +3,7 @@
 
 use super::cache::Cache;
 use crate::change::{Change, Delta};
+use crate::gang::GroupObject;
 use crate::incoming_pods::IncomingPods;
 use crate::plugins::PluginSet;
 use crate::pre_bind::PreBindPlan;
@@ -70,9 +71,20 @@ impl ClusterState {
         self.count(moved);
     }
 
-    /// Tries the waiting pods of a group again.
-    pub(super) fn retry_group(&mut self, now: Timestamp, group: &str) {
-        let moved = self.queue.retry_group(now, group);
+    /// Returns the composite groups that can have no pods, with the reasons.
+    pub(super) fn on_composite_group(
+        &mut self,
+        now: Timestamp,
+        delta: &Delta<wire::CompositePodGroup>,
+    ) -> Vec<(GroupObject, String)> {
+        let (moved, invalid) = self.queue.on_composite_group(now, delta);
+        self.count(moved);
+        invalid
+    }
+
+    /// Tries the waiting pods below a root again.
+    pub(super) fn retry_tree(&mut self, now: Timestamp, root: &Arc<str>) {
+        let moved = self.queue.retry_tree(now, root);
         self.count(moved);
     }
 

@@ -4,7 +4,7 @@ use super::binding_cycle::BindingCycle;
 use super::cluster_state::ClusterState;
 use super::{Attempt, Outcome, Rejected};
 use crate::framework::PluginRejection;
-use crate::gang::GroupOutcome;
+use crate::gang::{GroupOutcome, title};
 use crate::plugins::PluginSet;
 use crate::pod_lifecycle::WaitingPod;
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ impl BindingCycle {
         group: &str,
         pods: PlacedPods,
     ) {
-        self.report_group(state, group, GroupOutcome::Placed);
+        self.report_groups(state, group, &pods, &GroupOutcome::Placed);
         for (key, mut waiting) in pods {
             waiting.gang = None;
             let (pod, number) = (Arc::clone(&waiting.pod), waiting.attempts);
@@ -83,13 +83,15 @@ impl BindingCycle {
             Some(format!("pod {:?}: {message}", waiting.pod.metadata.name))
         });
         if let Some(message) = error {
-            let message = format!("pod group {gang:?}: {message}");
+            let message = format!("{}: {message}", title(gang));
+            let outcome = GroupOutcome::Error(message.clone());
+            self.report_groups(state, gang, &pods, &outcome);
             for (key, waiting) in pods {
                 self.forget(state, now, &key, &waiting, PluginSet::default());
                 let outcome = Outcome::Error(message.clone());
                 self.results.push_waiting(&key, &waiting, outcome);
             }
-            return self.report_group(state, gang, GroupOutcome::Error(message));
+            return;
         }
         // Without claims to prepare there is nothing that could fail between the bindings of two pods.
         let must_prepare = pods.iter().any(|(_, waiting)| !waiting.pre_bind.is_empty());
@@ -97,7 +99,7 @@ impl BindingCycle {
             let keys = pods.iter().map(|(key, _)| Arc::clone(key)).collect();
             self.results.push_gang_binding(keys);
         }
-        self.report_group(state, gang, GroupOutcome::Placed);
+        self.report_groups(state, gang, &pods, &GroupOutcome::Placed);
         for (key, waiting) in pods {
             let (pod, number) = (Arc::clone(&waiting.pod), waiting.attempts);
             state.queue.bind(now, &key, &pod, number);
@@ -125,8 +127,9 @@ impl BindingCycle {
     ) {
         let rejected = || Rejected::on_chosen_node(rejection.clone());
         let message = format!(
-            "{} pod group {gang:?}: its pods are bound all at once or not at all.",
-            rejected().message
+            "{} {}: its pods are bound all at once or not at all.",
+            rejected().message,
+            title(gang)
         );
         let pods = state.queue.take_waiting_gang(gang);
         for (_, waiting) in &pods {
@@ -138,6 +141,8 @@ impl BindingCycle {
         // All at once: the room that one of them frees must not wake the others.
         let moved = state.queue.gang_rejected(now, &keys, rejectors);
         state.count(moved);
+        let outcome = GroupOutcome::Unschedulable(message.clone());
+        self.report_groups(state, gang, &pods, &outcome);
         for (key, waiting) in pods {
             state.nominate(&key);
             let outcome = Outcome::Unschedulable(Rejected {
@@ -146,12 +151,19 @@ impl BindingCycle {
             });
             self.results.push_waiting(&key, &waiting, outcome);
         }
-        self.report_group(state, gang, GroupOutcome::Unschedulable(message));
     }
 
-    fn report_group(&mut self, state: &ClusterState, name: &str, outcome: GroupOutcome) {
-        if let Some(group) = state.queue.group(name) {
-            self.results.push_group(Arc::clone(group), outcome);
+    /// Reports the same result for the groups of these pods and all groups above them.
+    fn report_groups(
+        &mut self,
+        state: &ClusterState,
+        root: &str,
+        pods: &PlacedPods,
+        outcome: &GroupOutcome,
+    ) {
+        let pods = pods.iter().map(|(_, waiting)| &*waiting.pod);
+        for group in state.queue.groups_of(root, pods) {
+            self.results.push_group(group, outcome.clone());
         }
     }
 }

@@ -4,19 +4,19 @@ use super::binding_cycle::BindingCycle;
 use super::cost::CostMeter;
 use super::extender_calls::GangCalls;
 use super::gang_binding::PlacedPods;
+use super::gang_preemption::{FreedNode, GangPreemption, freed_nodes, preempt_for_gang};
 use super::scheduling_cycle::UNANSWERED;
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::extenders::ExtenderRequest;
 use crate::gang::{
     ExtenderResponses, FitError, GangFitError, GroupOutcome, Member, MemberOutcome, NoPreemption,
-    Preemption, Preemptor, Quorum, Trial, TrialResult, fit_error, preempt, validate,
+    Quorum, TreeTrial, Trial, group_of, rejectors, title, validate,
 };
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
 use crate::pre_bind::ClaimRef;
 use crate::scheduling_queue::Gang;
-use evictd_placement::{Cluster, Domain, Domains, INTERRUPTED, NodeId, Statement};
-use evictd_preemption::Action;
+use evictd_placement::{Cluster, Domains, INTERRUPTED, Statement};
 use hashbrown::HashSet;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -25,28 +25,12 @@ use std::sync::Arc;
 /// feasible.
 const MAX_ROUNDS: u32 = 64;
 
-/// The nominated node of a member, with its victims.
-#[derive(Debug, Default)]
-struct FreedNode {
-    node: Option<String>,
-    victims: Vec<(String, String)>,
-    actions: Vec<Action>,
-}
-
-/// The result of a preemption for a gang.
-#[derive(Debug, Default)]
-struct GangPreemption {
-    /// Of each member; empty if no victims were found.
-    freed: Vec<FreedNode>,
-    is_eligible: bool,
-}
-
 impl Scheduler {
     /// Tries the pods of a gang together and queues their attempts. `rounds` counts the earlier requests to extenders.
     pub(super) fn schedule_gang(&mut self, now: Timestamp, gang: Gang, rounds: u32) {
         let members = self.members(now, &gang);
         if self.extenders.holds_gang(&gang.name) {
-            let message = format!("pod group {:?} is being decided about", gang.name);
+            let message = format!("{} is being decided about", title(&gang.name));
             return self.reject_members(now, members, &GangFitError::of(message), None);
         }
         let name = Arc::clone(&gang.name);
@@ -78,59 +62,47 @@ impl Scheduler {
         if is_unanswered {
             return self.end_members(now, members, |_, _| Err(UNANSWERED.to_owned()));
         }
-        if gang.must_wait {
-            let message = format!("pod group {:?} has not all its pods yet", gang.name);
-            return self.reject_members(now, members, &GangFitError::of(message), None);
+        if let Some(message) = &gang.must_wait {
+            return self.reject_members(now, members, &GangFitError::of(message.clone()), None);
         }
-        let scheduled = self.state.queue.common_of_scheduled(&gang.name);
-        if let Some(message) = validate(&gang.object.spec, &members, &scheduled) {
+        let scheduled = self.state.queue.common_of_scheduled(&gang.tree);
+        let root = gang.tree.root().map(|root| &root.object);
+        if let Some(message) = root.and_then(|root| validate(root, &members, &scheduled)) {
             return self.fail_group(now, &gang, members, &message);
         }
-        let cluster = self.state.cluster();
-        let constraints = gang.object.spec.scheduling_constraints.topology.iter();
-        let domains = Domains::new(cluster, constraints.map(|constraint| &*constraint.key));
-        // Pods that have a node already fix the topology domain of the others.
-        let scheduled = self.state.queue.nodes_of_group(&gang.name);
-        match domains.of_group(cluster, scheduled) {
-            Ok(domains) => self.try_domains(now, (gang, rounds), members, &domains),
-            Err(message) => self.fail_group(now, &gang, members, &message),
-        }
+        let domains = gang.tree.domains(self.state.cluster());
+        self.try_tree(now, (&gang, rounds), members, &domains);
     }
 
-    fn try_domains(
+    fn try_tree(
         &mut self,
         now: Timestamp,
-        (gang, rounds): (Gang, u32),
+        (gang, rounds): (&Gang, u32),
         mut members: Vec<Member>,
-        domains: &[Domain<'_>],
+        domains: &[Domains],
     ) {
         let mut statement = Statement::default();
-        let mut trial = self.trial(gang.quorum, rounds);
+        let mut tree = TreeTrial::new(&gang.tree, domains, &members);
+        let mut trial = self.trial(rounds);
         trial.reserves = true;
-        let result = trial.run(&mut statement, &mut members, domains);
+        let is_placed = tree.run(&mut trial, &mut statement, &mut members);
         let failed = failed(trial.cluster, &members);
-        let is_placed = matches!(result, TrialResult::Placed(_));
         let asks = is_placed && members.iter().any(Member::has_request);
-        if is_placed && !asks && failed.is_none() {
+        if is_placed && !asks && failed.is_none() && tree.error().is_none() {
             statement.commit(trial.cluster);
-            return self.place_gang(now, &gang, members);
+            return self.place_gang(now, gang, &tree, members);
         }
         trial.take_back(&mut statement, &mut members);
         // Before the outcome is reported: other pods must not see the members on their nodes.
         statement.undo(trial.cluster);
         if let Some(message) = failed {
-            self.end_failed(now, &gang, members, &message);
+            self.end_failed(now, gang, members, &message);
+        } else if let Some(message) = tree.error() {
+            self.fail_group(now, gang, members, message);
         } else if asks {
             self.ask_about_gang(gang, members, rounds);
         } else {
-            let progress = match result {
-                TrialResult::Placed(_) => None,
-                TrialResult::Failed(progress) => progress,
-            };
-            let has_constraint = !gang.object.spec.scheduling_constraints.topology.is_empty();
-            let count = has_constraint.then_some(domains.len());
-            let error = fit_error(gang.quorum, progress, count, &members);
-            self.reject_gang(now, (gang, rounds), members, (domains, error));
+            self.reject_gang(now, (gang, rounds), members, (tree, domains));
         }
     }
 
@@ -138,14 +110,15 @@ impl Scheduler {
     fn reject_gang(
         &mut self,
         now: Timestamp,
-        (gang, rounds): (Gang, u32),
+        (gang, rounds): (&Gang, u32),
         mut members: Vec<Member>,
-        (domains, mut error): (&[Domain<'_>], GangFitError),
+        (mut tree, domains): (TreeTrial<'_>, &[Domains]),
     ) {
         let is_rejected = |member: &Member| matches!(member.outcome, MemberOutcome::Rejected(_));
         if members.iter().any(is_rejected) {
             // No eviction changes the answer of a plugin about a node.
-            self.report_unschedulable(&gang, &error.message);
+            self.report_failed(&tree);
+            let error = of_tree(&tree, &members);
             return self.reject_members(now, members, &error, None);
         }
         // The preemption tries the members again, but reports why they did not fit before it.
@@ -156,7 +129,8 @@ impl Scheduler {
                 std::mem::take(&mut member.outcome)
             })
             .collect();
-        let found = self.preempt_for_gang((&gang, rounds), &mut members, domains);
+        let can_request = rounds < MAX_ROUNDS;
+        let found = preempt_for_gang(self, (gang, can_request), &mut members, domains);
         let failed = failed(self.state.cluster(), &members);
         if failed.is_none() && members.iter().any(Member::has_request) {
             return self.ask_about_gang(gang, members, rounds);
@@ -165,33 +139,34 @@ impl Scheduler {
             member.outcome = outcome;
         }
         if let Some(message) = failed {
-            return self.end_failed(now, &gang, members, &message);
+            return self.end_failed(now, gang, members, &message);
         }
         let mut preemption = GangPreemption {
             is_eligible: matches!(found, Ok(_) | Err(NoPreemption::NoVictims)),
             ..GangPreemption::default()
         };
         // S7-052, S7-053.
-        let result = match &found {
+        tree.append(&match &found {
             Ok(found) => {
-                preemption.freed = self.freed_nodes(&members, found);
+                preemption.freed = freed_nodes(self, &members, found);
                 let count = found.victims.len();
                 format!(
                     "pod group preemption found a placement for podgroup, preempting {count} victims"
                 )
             }
             Err(reason) => format!("pod group preemption: {}", reason.as_str()),
-        };
-        error.message = format!("{}, {result}", error.message);
-        self.report_unschedulable(&gang, &error.message);
+        });
+        self.report_failed(&tree);
+        let error = of_tree(&tree, &members);
         self.reject_members(now, members, &error, Some(preemption));
     }
 
-    fn report_unschedulable(&mut self, gang: &Gang, message: &str) {
-        let outcome = GroupOutcome::Unschedulable(message.to_owned());
-        self.binding
-            .results
-            .push_group(Arc::clone(&gang.object), outcome);
+    fn report_failed(&mut self, tree: &TreeTrial<'_>) {
+        for (group, message) in tree.failed() {
+            let outcome = GroupOutcome::Unschedulable(message);
+            let results = &mut self.binding.results;
+            results.push_group(group.clone(), outcome);
+        }
     }
 
     /// The members of a gang that can be tried. The attempts of the others end here.
@@ -208,7 +183,9 @@ impl Scheduler {
                 None => Outcome::NoProfile,
                 Some(profile) => {
                     let attempt = (Arc::clone(key), popped.attempts);
-                    let mut member = Member::new(self.state.cluster_mut(), attempt, wire, profile);
+                    let group = group_of(&wire).and_then(|name| gang.tree.leaf(&name));
+                    let place = (profile, group.unwrap_or_default());
+                    let mut member = Member::new(self.state.cluster_mut(), attempt, wire, place);
                     if let Some(pod) = &member.pod {
                         CostMeter::charge(self.state.cluster(), pod);
                     }
@@ -228,12 +205,12 @@ impl Scheduler {
         members
     }
 
-    fn trial(&mut self, quorum: Quorum, rounds: u32) -> Trial<'_> {
+    fn trial(&mut self, rounds: u32) -> Trial<'_> {
         Trial {
             cluster: self.state.cluster_mut(),
             algorithm: &mut self.algorithm,
             profiles: &self.binding.profiles,
-            quorum,
+            quorum: Quorum::default(),
             responses: ExtenderResponses {
                 extenders: &self.extenders.extenders,
                 states: &self.extenders.pods,
@@ -244,7 +221,7 @@ impl Scheduler {
     }
 
     /// Asks extenders about the members. Meanwhile none of them holds a node.
-    fn ask_about_gang(&mut self, gang: Gang, members: Vec<Member>, rounds: u32) {
+    fn ask_about_gang(&mut self, gang: &Gang, members: Vec<Member>, rounds: u32) {
         let mut outstanding = HashSet::new();
         for mut member in members {
             if let Some(pod) = member.pod.take() {
@@ -266,26 +243,30 @@ impl Scheduler {
             });
         }
         let calls = GangCalls {
-            members: gang.members,
+            members: gang.members.clone(),
             outstanding,
             rounds: rounds + 1,
             has_new_pods: false,
         };
-        self.extenders.begin_gang(gang.name, calls);
+        self.extenders.begin_gang(Arc::clone(&gang.name), calls);
     }
 
     /// Tries a gang again on the cluster as it is now, after the last response about its pods.
     pub(super) fn resume_gang(&mut self, now: Timestamp, name: &Arc<str>, calls: GangCalls) {
         let gang = self.state.queue.gang(Arc::clone(name), calls.members);
         // As for a single pod: a gang whose extenders have answered is not put off.
-        let namespace: Arc<str> = gang.object.metadata.namespace_or_default().into();
+        let root = gang.tree.root().map(|root| root.object.metadata());
+        let namespace: Arc<str> = match root {
+            Some(root) => root.namespace_or_default().into(),
+            None => "".into(),
+        };
         let ((), cost) = self.interruptible(true, |scheduler| {
             scheduler.schedule_gang(now, gang, calls.rounds);
         });
         self.state.queue.count_cost(&namespace, cost, false);
         let waits_again = self.extenders.keep_new_pods(name, calls.has_new_pods);
         if !waits_again && calls.has_new_pods {
-            self.state.retry_group(now, name);
+            self.state.retry_tree(now, name);
         }
     }
 
@@ -340,17 +321,25 @@ impl Scheduler {
 
     /// There was no decision about a group: its pods are tried again after their backoff (S7-037).
     fn fail_group(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>, message: &str) {
-        let outcome = GroupOutcome::Error(message.to_owned());
-        self.binding
-            .results
-            .push_group(Arc::clone(&gang.object), outcome);
+        for group in &gang.tree.groups {
+            let outcome = GroupOutcome::Error(message.to_owned());
+            let results = &mut self.binding.results;
+            results.push_group(group.object.clone(), outcome);
+        }
         self.end_members(now, members, |_, member| {
             Err(member.error().unwrap_or_else(|| message.to_owned()))
         });
     }
 
     /// Enough pods of a gang fit: they are placed, and the others are tried later.
-    fn place_gang(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>) {
+    fn place_gang(
+        &mut self,
+        now: Timestamp,
+        gang: &Gang,
+        tree: &TreeTrial<'_>,
+        members: Vec<Member>,
+    ) {
+        self.report_failed(tree);
         let mut placed = PlacedPods::new();
         let mut others = Vec::new();
         for mut member in members {
@@ -379,7 +368,11 @@ impl Scheduler {
             placed.push((member.key, waiting));
         }
         let binding: &mut BindingCycle = &mut self.binding;
-        if gang.object.spec.scheduling_policy.gang.is_some() {
+        if gang
+            .tree
+            .root()
+            .is_some_and(|root| root.object.is_barrier())
+        {
             binding.bind_or_wait(&mut self.state, now, &gang.name, placed);
         } else {
             binding.bind_each(&mut self.state, now, &gang.name, placed);
@@ -390,7 +383,8 @@ impl Scheduler {
             .collect();
         self.end_members(now, others, |_, member| {
             let outcome = std::mem::take(&mut member.outcome);
-            Ok(Outcome::Unschedulable(left_out(outcome)))
+            let of_group = tree.message(member.group).unwrap_or_default();
+            Ok(Outcome::Unschedulable(left_out(outcome, of_group)))
         });
         // They are tried again at once, and may preempt then, unless they wait for an answer of the API server (S7-029).
         self.state.activate(now, left.iter().map(|key| &**key));
@@ -414,8 +408,9 @@ impl Scheduler {
             // A pod that may not preempt keeps the nomination that it has.
             let clears_nomination = is_eligible && freed.node.is_none();
             let of_member = GangFitError {
-                message: member.message(&error.message),
+                message: member.message(error.of_group(member.group)),
                 plugins: error.plugins.clone(),
+                ..GangFitError::default()
             };
             Ok(Outcome::Unschedulable(Rejected {
                 preempts: std::mem::take(&mut counts_preemption),
@@ -425,93 +420,17 @@ impl Scheduler {
             }))
         });
     }
+}
 
-    fn preempt_for_gang(
-        &mut self,
-        (gang, rounds): (&Gang, u32),
-        members: &mut [Member],
-        domains: &[Domain<'_>],
-    ) -> Result<Preemption, NoPreemption> {
-        let grouped = self.state.queue.grouped_pods();
-        let not_freed: Vec<NodeId> = members
+/// Why the groups of a tree were not placed.
+fn of_tree(tree: &TreeTrial<'_>, members: &[Member]) -> GangFitError {
+    GangFitError {
+        message: tree.message(0).unwrap_or_default().to_owned(),
+        plugins: rejectors(members),
+        groups: members
             .iter()
-            .flat_map(|member| self.stuck_victims.abandoned_nodes(&member.key))
-            .filter_map(|node| self.state.cluster().find_node(node))
-            .collect();
-        let spec = &gang.object.spec;
-        // The pods agree with the group, or with each other if the group has no policy (S7-036).
-        let never = members
-            .iter()
-            .any(|member| member.wire.spec.preemption_policy == "Never");
-        let preemptor = Preemptor {
-            priority: spec.priority.unwrap_or(0),
-            never,
-            domains,
-            budgets: &self.state.cache.budgets,
-            grouped: &grouped,
-            not_freed: &not_freed,
-        };
-        // Not `self.trial`, because the budgets are borrowed from the same cache as the cluster.
-        let mut trial = Trial {
-            cluster: &mut self.state.cache.cluster,
-            algorithm: &mut self.algorithm,
-            profiles: &self.binding.profiles,
-            quorum: gang.quorum,
-            responses: ExtenderResponses {
-                extenders: &self.extenders.extenders,
-                states: &self.extenders.pods,
-                can_request: rounds < MAX_ROUNDS,
-            },
-            reserves: false,
-        };
-        let found = preempt(&mut trial, members, &preemptor)?;
-        if trial.cluster.interrupt().is_raised() {
-            return Err(NoPreemption::NoVictims);
-        }
-        for index in &found.groups {
-            let group = Arc::clone(&grouped.atomic[*index]);
-            let results = &mut self.binding.results;
-            results.push_group(group, GroupOutcome::Preempted { for_group: true });
-        }
-        Ok(found)
-    }
-
-    /// The nominated node and the victims of each member, by index. A victim belongs to a member that gets its node.
-    fn freed_nodes(&self, members: &[Member], found: &Preemption) -> Vec<FreedNode> {
-        let cluster = self.state.cluster();
-        let mut freed: Vec<FreedNode> = members.iter().map(|_| FreedNode::default()).collect();
-        for (member, node) in &found.nominations {
-            freed[*member].node = Some(cluster.node_name(*node).to_owned());
-        }
-        for victim in &found.victims {
-            let on_node = found
-                .nominations
-                .iter()
-                .find(|(_, node)| *node == victim.node);
-            let Some((member, _)) = on_node.or(found.nominations.first()) else {
-                continue;
-            };
-            let freed = &mut freed[*member];
-            let (pod, uid) = (victim.name.clone(), victim.uid.clone());
-            freed.victims.push((pod.clone(), uid.clone()));
-            // A terminating pod is not deleted again (S4-030).
-            if victim.terminating {
-                continue;
-            }
-            let is_there = cluster
-                .node(victim.node)
-                .pods
-                .iter()
-                .any(|pod| pod.uid() == uid);
-            // The API server does not know the node of a pod that is not bound, so its deletion would free nothing.
-            let is_placed = is_there && self.state.queue.lifecycles().is_placed(&uid);
-            freed.actions.push(if is_placed {
-                Action::RejectWaiting { pod, uid }
-            } else {
-                Action::Delete { pod, uid }
-            });
-        }
-        freed
+            .filter_map(|member| Some((member.group, tree.message(member.group)?.to_owned())))
+            .collect(),
     }
 }
 
@@ -521,6 +440,11 @@ impl GangFitError {
             message,
             ..Self::default()
         }
+    }
+
+    /// The message about a group of the tree.
+    fn of_group(&self, group: usize) -> &str {
+        self.groups.get(&group).unwrap_or(&self.message)
     }
 }
 
@@ -548,7 +472,7 @@ fn rejected(mut error: GangFitError, freed: FreedNode) -> Rejected {
 }
 
 /// The result of a pod whose gang was placed without it.
-fn left_out(outcome: MemberOutcome) -> Rejected {
+fn left_out(outcome: MemberOutcome, of_group: &str) -> Rejected {
     match outcome {
         MemberOutcome::FitsNowhere(FitError {
             message,
@@ -556,10 +480,17 @@ fn left_out(outcome: MemberOutcome) -> Rejected {
             deallocates,
         }) => Rejected {
             deallocates,
-            ..rejected(GangFitError { message, plugins }, FreedNode::default())
+            ..rejected(
+                GangFitError {
+                    message,
+                    plugins,
+                    ..GangFitError::default()
+                },
+                FreedNode::default(),
+            )
         },
         MemberOutcome::Rejected(rejection) => Rejected::on_chosen_node(rejection),
-        _ => rejected(GangFitError::default(), FreedNode::default()),
+        _ => rejected(GangFitError::of(of_group.to_owned()), FreedNode::default()),
     }
 }
 

@@ -1,9 +1,8 @@
 //! Results that the caller takes one by one.
 
 use super::{Attempt, Outcome};
-use crate::gang::{GroupOutcome, GroupResult};
+use crate::gang::{GroupObject, GroupOutcome, GroupResult};
 use crate::pod_lifecycle::WaitingPod;
-use evictd_pod::wire;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ impl Results {
         });
     }
 
-    pub(super) fn push_group(&mut self, group: Arc<wire::PodGroup>, outcome: GroupOutcome) {
+    pub(super) fn push_group(&mut self, group: GroupObject, outcome: GroupOutcome) {
         self.groups.push(GroupResult { group, outcome });
     }
 

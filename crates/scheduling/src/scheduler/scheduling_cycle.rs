@@ -394,12 +394,9 @@ impl Scheduler {
         };
         let rejected = rejected.with_plan(cluster, &pod, result.plan.as_ref());
         for group in result.plan.iter().flat_map(Plan::groups) {
-            if let Some(group) = self.state.queue.group(group) {
+            for group in self.state.queue.groups_of(group, std::iter::empty()) {
                 let results = &mut self.binding.results;
-                results.push_group(
-                    Arc::clone(group),
-                    GroupOutcome::Preempted { for_group: false },
-                );
+                results.push_group(group, GroupOutcome::Preempted { for_group: false });
             }
         }
         if is_cacheable && rejected.nominated.is_none() && rejected.deallocates.is_none() {

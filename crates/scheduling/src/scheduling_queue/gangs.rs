@@ -1,29 +1,36 @@
 //! Gangs in the queue: their pods are gated until there are enough, and are popped together.
 
 use super::{Failure, Nomination, SchedulingQueue};
-use crate::change::Delta;
+use crate::change::{Delta, is_same};
 use crate::events::ClusterEvent;
-use crate::gang::{CommonFields, GroupedPods, Quorum, group_of};
+use crate::gang::{
+    CommonFields, GroupObject, GroupTree, GroupedPods, ScheduledPods, group_of, is_same_composite,
+    is_same_group, title,
+};
 use crate::not_tried::NotTried;
 use crate::plugins::PluginSet;
 use crate::queue::{Moved, Pool, Popped, Scope};
 use evictd_pod::wire;
 use evictd_preemption::{VictimGroup, VictimGroups};
+use hashbrown::HashSet;
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// The pods of a gang that are tried now. They are in flight.
+const NOT_ALL: &str = " has not all its pods yet";
+
+/// The pods of a tree of groups that are tried now. They are in flight.
 #[derive(Debug)]
 pub(crate) struct Gang {
-    /// `namespace/name` of its group.
+    /// The name of its root.
     pub(crate) name: Arc<str>,
-    pub(crate) object: Arc<wire::PodGroup>,
-    pub(crate) quorum: Quorum,
+    /// Without groups if the gang must wait.
+    pub(crate) tree: GroupTree,
     /// The pods in flight, in the order in which they are tried.
     pub(crate) members: Vec<Popped>,
-    /// Whether it must not be tried: its object was deleted, it has too few pods, or its victims are still being deleted.
-    pub(crate) must_wait: bool,
+    /// Why it must not be tried: its object was deleted, it has too few pods, its victims are still being deleted, or the tree is
+    /// invalid.
+    pub(crate) must_wait: Option<String>,
 }
 
 impl SchedulingQueue {
@@ -36,62 +43,147 @@ impl SchedulingQueue {
             .hints
             .groups
             .set(&group.metadata, delta.new.as_ref().map(Arc::clone));
+        // The own conditions of a group must not wake its whole tree (S7-025).
+        if let (Some(old), Some(new)) = (&delta.old, &delta.new)
+            && is_same(&old.metadata, &new.metadata)
+            && is_same_group(old, new)
+        {
+            return Vec::new();
+        }
         self.retry_group(now, &name)
     }
 
-    /// Tries the unschedulable and gated pods of a group again.
-    pub(crate) fn retry_group(&mut self, now: Timestamp, group: &str) -> Vec<Moved> {
+    /// A pod with a node was added. It may be the last one that the others of its group have waited for (S7-025).
+    pub(super) fn on_new_member(&mut self, now: Timestamp, pod: &Arc<wire::Pod>) -> Vec<Moved> {
+        let Some(group) = group_of(pod) else {
+            return Vec::new();
+        };
+        let groups = &mut self.hints.groups;
+        let (began, node) = (groups.may_begin(&group), &pod.spec.node_name);
+        groups.bind(Arc::clone(&group), &pod.metadata.key(), pod, node);
+        if began || !groups.may_begin(&group) {
+            return Vec::new();
+        }
+        self.retry_group(now, &group)
+    }
+
+    /// A composite group was added, changed or deleted: the pods of its tree are tried again (S7-114). Returns the composite
+    /// groups that can have no pods from now on, too, with the reasons (S7-123).
+    pub(crate) fn on_composite_group(
+        &mut self,
+        now: Timestamp,
+        delta: &Delta<wire::CompositePodGroup>,
+    ) -> (Vec<Moved>, Vec<(GroupObject, String)>) {
+        let Some(group) = delta.new.as_ref().or(delta.old.as_ref()) else {
+            return (Vec::new(), Vec::new());
+        };
+        let new = delta.new.as_ref().map(Arc::clone);
+        let groups = &mut self.hints.groups;
+        let name = groups.set_composite(&group.metadata, new);
+        if let (Some(old), Some(new)) = (&delta.old, &delta.new)
+            && is_same(&old.metadata, &new.metadata)
+            && is_same_composite(old, new)
+        {
+            return (Vec::new(), Vec::new());
+        }
+        let invalid = groups.composites().invalid_below(&name);
+        // Without the deleted object its tree is in parts, each with a root or none.
+        let leaves = groups.composites().leaves(&name).into_iter();
+        let mut roots: Vec<Arc<str>> = leaves
+            .map(|leaf| groups.root(&leaf).unwrap_or(leaf))
+            .collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let moved = roots.iter().flat_map(|root| self.retry_tree(now, root));
+        (moved.collect(), invalid)
+    }
+
+    /// Tries the unschedulable and gated pods of a group again, with all pods of its tree.
+    pub(crate) fn retry_group(&mut self, now: Timestamp, group: &Arc<str>) -> Vec<Moved> {
+        let root = self.hints.groups.root(group);
+        // Of an incomplete tree no pod can be tried, but its own pods may have to leave the queue.
+        self.retry_tree(now, &root.unwrap_or_else(|_| Arc::clone(group)))
+    }
+
+    /// Tries the unschedulable and gated pods below a root again.
+    pub(crate) fn retry_tree(&mut self, now: Timestamp, root: &Arc<str>) -> Vec<Moved> {
         let waits = |pod: &Arc<str>| {
             let pool = self.lifecycles.queue().pool(pod);
             matches!(pool, Some(Pool::Gated | Pool::Unschedulable))
         };
-        let pods: Vec<Arc<str>> = self
-            .hints
-            .groups
-            .waiting(group)
+        let groups = &self.hints.groups;
+        let leaves = groups.leaves(root);
+        let pods: Vec<Arc<str>> = leaves
+            .iter()
+            .flat_map(|leaf| groups.waiting(leaf))
             .filter(|pod| waits(pod))
             .cloned()
             .collect();
         self.activate(now, pods.iter().map(|pod| &**pod))
     }
 
-    /// The group of a popped pod, with all its waiting pods, which are popped from any pool. `None` if it is in no group.
+    /// The tree of a popped pod, with all its waiting pods, which are popped from any pool. `None` if it is in no group.
     pub(crate) fn take_gang(&mut self, popped: &Popped) -> Option<Gang> {
         let name = group_of(self.hints.pods.get(&popped.pod)?)?;
         let groups = &self.hints.groups;
-        let others: Vec<Arc<str>> = groups
-            .waiting(&name)
+        let root = groups.root(&name).unwrap_or(name);
+        let leaves = groups.leaves(&root);
+        let others: Vec<Arc<str>> = leaves
+            .iter()
+            .flat_map(|leaf| groups.waiting(leaf))
             .filter(|pod| **pod != popped.pod)
             .cloned()
             .collect();
         let mut members = vec![popped.clone()];
         members.extend(others.iter().filter_map(|pod| self.lifecycles.take(pod)));
-        Some(self.gang(name, members))
+        Some(self.gang(root, members))
     }
 
-    /// The gang of these pods in flight, with the present state of its group.
+    /// The gang of these pods in flight, with the present state of its groups.
     pub(crate) fn gang(&self, name: Arc<str>, mut members: Vec<Popped>) -> Gang {
-        let groups = &self.hints.groups;
-        let object = groups.object(&name).map(Arc::clone);
-        let quorum = Quorum {
-            min_count: groups.min_count(&name).unwrap_or(1),
-            scheduled: self.nodes_of_group(&name).count(),
+        let scheduled = |group: &str| self.scheduled_pods(group);
+        let tree = GroupTree::of(&self.hints.groups, &name, &scheduled);
+        let (tree, problem) = match tree {
+            Ok(Some(tree)) => {
+                let problem = self.must_wait(&name, &tree, &members);
+                (tree, problem)
+            }
+            Ok(None) => (GroupTree::default(), Some(NOT_ALL.to_owned())),
+            Err(problem) => (GroupTree::default(), Some(format!(": {problem}"))),
         };
-        let preempts = groups
-            .waiting(&name)
-            .any(|pod| self.lifecycles.awaits_victims(pod));
-        let is_there = |member: &&Popped| self.hints.pods.contains_key(&member.pod);
-        let there = members.iter().filter(is_there).count();
-        let too_few = !quorum.is_possible(0, there);
         // The order decides which pods fit, so it must not depend on which pod was popped.
-        members.sort_by_cached_key(|member| self.turn(&member.pod));
+        members.sort_by_cached_key(|member| self.turn(&tree, &member.pod));
         Gang {
-            must_wait: preempts || too_few || object.is_none(),
+            must_wait: problem.map(|problem| title(&name) + &problem),
             name,
-            object: object.unwrap_or_default(),
-            quorum,
+            tree,
             members,
         }
+    }
+
+    /// Why a tree must not be tried, if it has too few pods, is incomplete, or its victims are still being deleted.
+    fn must_wait(&self, name: &Arc<str>, tree: &GroupTree, members: &[Popped]) -> Option<String> {
+        let groups = &self.hints.groups;
+        let there: Vec<Arc<str>> = members
+            .iter()
+            .filter_map(|member| group_of(self.hints.pods.get(&member.pod)?))
+            .collect();
+        for group in &there {
+            match groups.root(group) {
+                Ok(root) if root == *name => {}
+                Ok(_) => return Some(NOT_ALL.to_owned()),
+                Err(problem) => return Some(format!(": {problem}")),
+            }
+        }
+        let preempts = tree
+            .leaves()
+            .flat_map(|leaf| groups.waiting(leaf))
+            .any(|pod| self.lifecycles.awaits_victims(pod));
+        // A composite group finds out itself which of its groups has too few pods.
+        let too_few = tree.root().is_none_or(|root| {
+            root.children.is_empty() && !root.quorum.is_possible(0, there.len())
+        });
+        (preempts || too_few).then(|| NOT_ALL.to_owned())
     }
 
     /// Plugins have rejected the assumed pods of a gang. Their room is free again, which is an event for other pods only:
@@ -122,8 +214,8 @@ impl SchedulingQueue {
         moved
     }
 
-    /// Why a gated pod is not tried.
-    pub(crate) fn gate(&self, pod: &wire::Pod) -> String {
+    /// Why a gated pod is not tried. Empty if it is not gated.
+    pub fn gate(&self, pod: &wire::Pod) -> String {
         let by_itself = NotTried::of(pod).map(|reason| reason.to_string());
         let of_group = || self.hints.groups.waits_for(&group_of(pod)?);
         by_itself
@@ -132,43 +224,62 @@ impl SchedulingQueue {
             .unwrap_or_default()
     }
 
-    /// The object of a group.
-    pub(crate) fn group(&self, name: &str) -> Option<&Arc<wire::PodGroup>> {
-        self.hints.groups.object(name)
+    /// The objects of the root of this name, of the groups of these pods and of the groups above them.
+    pub(crate) fn groups_of<'p>(
+        &self,
+        root: &str,
+        pods: impl Iterator<Item = &'p wire::Pod>,
+    ) -> Vec<GroupObject> {
+        let leaves: HashSet<Arc<str>> = pods.filter_map(group_of).collect();
+        self.hints.groups.with_parents(root, leaves)
     }
 
-    /// Whether enough pods of a group are bound or assumed.
-    pub(crate) fn is_whole(&self, group: &str) -> bool {
-        let least = self.hints.groups.min_count(group);
-        least.is_none_or(|least| self.nodes_of_group(group).count() >= least)
+    /// Whether the groups below a root have enough bound or assumed pods.
+    pub(crate) fn is_whole(&self, root: &str) -> bool {
+        let scheduled = |group: &str| self.scheduled_pods(group);
+        let tree = GroupTree::of(&self.hints.groups, root, &scheduled);
+        let tree = tree.ok().flatten();
+        let root = tree.as_ref().and_then(GroupTree::root);
+        root.is_none_or(|root| root.is_satisfied)
     }
 
-    /// The order in which the pods of a gang are tried: by priority, then by name.
-    fn turn(&self, pod: &Arc<str>) -> (Reverse<i32>, String) {
+    /// The order in which the pods of a gang are tried: by group, by priority, then by name.
+    fn turn(&self, tree: &GroupTree, pod: &Arc<str>) -> (Option<usize>, Reverse<i32>, String) {
         let wire = self.hints.pods.get(pod);
+        let group = wire.and_then(|pod| tree.leaf(&group_of(pod)?));
         let priority = wire.and_then(|pod| pod.spec.priority).unwrap_or(0);
         let name = wire.map_or(String::new(), |pod| pod.metadata.name.clone());
-        (Reverse(priority), name)
+        (group, Reverse(priority), name)
+    }
+
+    /// The bound and the assumed pods of a group, with their nodes.
+    fn scheduled_pods(&self, group: &str) -> ScheduledPods {
+        let pods = self.nodes_of_group(group);
+        pods.map(|(pod, node)| (Arc::clone(pod), Arc::clone(node)))
+            .collect()
     }
 
     /// The keys of the bound and of the assumed pods of a group, with their nodes.
-    pub(crate) fn nodes_of_group(&self, group: &str) -> impl Iterator<Item = (&str, &str)> {
+    fn nodes_of_group(&self, group: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         let groups = &self.hints.groups;
         let assumed = groups
             .waiting(group)
-            .filter_map(|pod| Some((&**pod, &**self.lifecycles.assumed_node(pod)?)));
+            .filter_map(|pod| Some((pod, self.lifecycles.assumed_node(pod)?)));
         groups.pods_with_nodes(group).chain(assumed)
     }
 
-    /// What the bound and the assumed pods of a group have in common.
-    pub(crate) fn common_of_scheduled(&self, group: &str) -> Vec<Arc<CommonFields>> {
+    /// What the bound and the assumed pods of a tree have in common.
+    pub(crate) fn common_of_scheduled(&self, tree: &GroupTree) -> Vec<Arc<CommonFields>> {
         let groups = &self.hints.groups;
-        let assumed = groups
-            .waiting(group)
-            .filter(|pod| self.lifecycles.assumed_node(pod).is_some())
-            .filter_map(|pod| Some(Arc::new(CommonFields::of(self.hints.pods.get(pod)?))));
-        let mut common = groups.common_of_bound(group);
-        common.extend(assumed);
+        let mut common = Vec::new();
+        for leaf in tree.leaves() {
+            let assumed = groups
+                .waiting(leaf)
+                .filter(|pod| self.lifecycles.assumed_node(pod).is_some())
+                .filter_map(|pod| Some(Arc::new(CommonFields::of(self.hints.pods.get(pod)?))));
+            common.extend(groups.common_of_bound(leaf));
+            common.extend(assumed);
+        }
         common
     }
 
@@ -187,6 +298,6 @@ impl VictimGroups for SchedulingQueue {
 
     fn pods(&self, atomic: &str) -> Vec<Arc<str>> {
         let pods = self.nodes_of_group(atomic);
-        pods.map(|(pod, _)| Arc::from(pod)).collect()
+        pods.map(|(pod, _)| Arc::clone(pod)).collect()
     }
 }

@@ -17,10 +17,6 @@ impl Pods {
         self.pods.find(hash, |pod| pod.metadata.has_key(key))
     }
 
-    pub(super) fn contains_key(&self, key: &str) -> bool {
-        self.get(key).is_some()
-    }
-
     /// The key of a pod, shared with the pod.
     pub(super) fn key(&self, key: &str) -> Option<Arc<str>> {
         self.get(key).map(|pod| pod.metadata.key())

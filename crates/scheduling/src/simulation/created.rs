@@ -44,6 +44,7 @@ pub(super) fn created(object: &Object) -> Option<Event> {
         Object::StatefulSet(set) => Event::Change(Change::StatefulSet(new(set.as_ref()))),
         Object::PodDisruptionBudget(budget) => Event::PodDisruptionBudget(new(budget.as_ref())),
         Object::PodGroup(group) => Event::PodGroup(new(group.as_ref())),
+        Object::CompositePodGroup(group) => Event::CompositePodGroup(new(group.as_ref())),
         Object::PriorityClass(_)
         | Object::RuntimeClass(_)
         | Object::LimitRange(_)

@@ -17,6 +17,7 @@ mod placing;
 mod rows;
 #[path = "../scenario/mod.rs"]
 mod scenario;
+mod trees;
 mod volumes;
 
 /// A scenario in which 20 s pass before each event.

@@ -231,7 +231,7 @@ fn s4_036_a_group_with_disruption_mode_all_is_one_victim() {
     let gone = news
         .iter()
         .find(|result| result.outcome == GroupOutcome::Preempted { for_group: true });
-    assert_eq!(gone.unwrap().group.metadata.name, "old");
+    assert_eq!(gone.unwrap().group.metadata().name, "old");
     // Of more important groups nobody goes, whatever the priority of the pods is.
     let mut scene = Scene::new();
     scene.node("one", "2", "a");

@@ -120,9 +120,10 @@ impl Receiver for ClusterObjects {
             Read::ResourceClaim(object) => Object::ResourceClaim(object),
             Read::ResourceSlice(object) => Object::ResourceSlice(object),
             Read::DeviceClass(object) => Object::DeviceClass(object),
-            // Sessions ask for no budgets and no spread owners, answers are those of 1.36, where no taint rule counts, and
+            // Sessions know no trees of groups, and ask for no budgets and no spread owners. Answers are those of 1.36, where no taint rule counts, and
             // admission has read the others.
-            Read::PodDisruptionBudget(_)
+            Read::CompositePodGroup(_)
+            | Read::PodDisruptionBudget(_)
             | Read::Service(_)
             | Read::ReplicationController(_)
             | Read::ReplicaSet(_)

@@ -12,7 +12,9 @@ use evictd_cluster_client::lease::Role;
 use evictd_placement::NodeId;
 use evictd_pod::wire;
 use evictd_reconcile::Tone;
-use evictd_scheduling::{Change, Delta, Event, GroupOutcome as Placement, GroupResult};
+use evictd_scheduling::{
+    Change, Delta, Event, GroupObject, GroupOutcome as Placement, GroupResult,
+};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,6 +132,7 @@ impl Engine {
                 UpstreamOutcome::Preempted => Placement::Preempted { for_group: true },
                 UpstreamOutcome::Scheduled => Placement::Placed,
             };
+            let group = GroupObject::PodGroup(group);
             let results = vec![GroupResult { group, outcome }];
             groups::decided(now, results, &self.writer);
         }

@@ -9,6 +9,8 @@ use serde_json::json;
 /// New conditions of a pod group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupStatus {
+    /// Which of the two kinds: `v1beta1/podgroups`.
+    pub(crate) kind: &'static str,
     pub(crate) namespace: String,
     pub(crate) name: String,
     /// A precondition of the write, unless it is empty.
@@ -20,9 +22,13 @@ pub(crate) struct GroupStatus {
 impl GroupStatus {
     pub(super) fn path(&self) -> String {
         let Self {
-            namespace, name, ..
+            kind,
+            namespace,
+            name,
+            ..
         } = self;
-        format!("/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/{name}/status")
+        let (version, resource) = kind.split_once('/').unwrap_or_default();
+        format!("/apis/scheduling.k8s.io/{version}/namespaces/{namespace}/{resource}/{name}/status")
     }
 }
 

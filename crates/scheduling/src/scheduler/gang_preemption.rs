@@ -1,0 +1,120 @@
+//! The victims of a gang that does not fit.
+
+use super::Scheduler;
+use crate::gang::{
+    ExtenderResponses, GroupObject, GroupOutcome, Member, NoPreemption, Preemption, Preemptor,
+    Quorum, TreeTrial, Trial, preempt,
+};
+use crate::scheduling_queue::Gang;
+use evictd_placement::{Domains, NodeId};
+use evictd_preemption::Action;
+use std::sync::Arc;
+
+/// The nominated node of a member, with its victims.
+#[derive(Debug, Default)]
+pub(super) struct FreedNode {
+    pub(super) node: Option<String>,
+    pub(super) victims: Vec<(String, String)>,
+    pub(super) actions: Vec<Action>,
+}
+
+/// The result of a preemption for a gang.
+#[derive(Debug, Default)]
+pub(super) struct GangPreemption {
+    /// Of each member; empty if no victims were found.
+    pub(super) freed: Vec<FreedNode>,
+    pub(super) is_eligible: bool,
+}
+
+/// Finds the victims of a gang. `can_request`: whether extenders may be asked again.
+pub(super) fn preempt_for_gang(
+    scheduler: &mut Scheduler,
+    (gang, can_request): (&Gang, bool),
+    members: &mut [Member],
+    domains: &[Domains],
+) -> Result<Preemption, NoPreemption> {
+    let grouped = scheduler.state.queue.grouped_pods();
+    let not_freed: Vec<NodeId> = members
+        .iter()
+        .flat_map(|member| scheduler.stuck_victims.abandoned_nodes(&member.key))
+        .filter_map(|node| scheduler.state.cluster().find_node(node))
+        .collect();
+    // The pods agree with the group, or with each other if the group has no policy (S7-036).
+    let never = members
+        .iter()
+        .any(|member| member.wire.spec.preemption_policy == "Never");
+    let preemptor = Preemptor {
+        // Of the root (S7-121).
+        priority: gang.tree.root().map_or(0, |root| root.object.priority()),
+        never,
+        budgets: &scheduler.state.cache.budgets,
+        grouped: &grouped,
+        not_freed: &not_freed,
+    };
+    // Not `Scheduler::trial`, because the budgets are borrowed from the same cache as the cluster.
+    let mut trial = Trial {
+        cluster: &mut scheduler.state.cache.cluster,
+        algorithm: &mut scheduler.algorithm,
+        profiles: &scheduler.binding.profiles,
+        quorum: Quorum::default(),
+        responses: ExtenderResponses {
+            extenders: &scheduler.extenders.extenders,
+            states: &scheduler.extenders.pods,
+            can_request,
+        },
+        reserves: false,
+    };
+    let mut tree = TreeTrial::new(&gang.tree, domains, members);
+    let found = preempt(&mut trial, &mut tree, members, &preemptor)?;
+    if trial.cluster.interrupt().is_raised() {
+        return Err(NoPreemption::NoVictims);
+    }
+    for index in &found.groups {
+        let group = GroupObject::PodGroup(Arc::clone(&grouped.atomic[*index]));
+        let results = &mut scheduler.binding.results;
+        results.push_group(group, GroupOutcome::Preempted { for_group: true });
+    }
+    Ok(found)
+}
+
+/// The nominated node and the victims of each member, by index. A victim belongs to a member that gets its node.
+pub(super) fn freed_nodes(
+    scheduler: &Scheduler,
+    members: &[Member],
+    found: &Preemption,
+) -> Vec<FreedNode> {
+    let cluster = scheduler.state.cluster();
+    let mut freed: Vec<FreedNode> = members.iter().map(|_| FreedNode::default()).collect();
+    for (member, node) in &found.nominations {
+        freed[*member].node = Some(cluster.node_name(*node).to_owned());
+    }
+    for victim in &found.victims {
+        let on_node = found
+            .nominations
+            .iter()
+            .find(|(_, node)| *node == victim.node);
+        let Some((member, _)) = on_node.or(found.nominations.first()) else {
+            continue;
+        };
+        let freed = &mut freed[*member];
+        let (pod, uid) = (victim.name.clone(), victim.uid.clone());
+        freed.victims.push((pod.clone(), uid.clone()));
+        // A terminating pod is not deleted again (S4-030).
+        if victim.terminating {
+            continue;
+        }
+        let is_there = cluster
+            .node(victim.node)
+            .pods
+            .iter()
+            .any(|pod| pod.uid() == uid);
+        // The API server does not know the node of a pod that is not bound, so its deletion would free nothing.
+        let is_placed = is_there && scheduler.state.queue.lifecycles().is_placed(&uid);
+        freed.actions.push(if is_placed {
+            Action::RejectWaiting { pod, uid }
+        } else {
+            Action::Delete { pod, uid }
+        });
+    }
+    freed
+}
