@@ -157,6 +157,9 @@ pub enum Difference {
     /// By plugin numa-aware, a node whose free processors are too few takes no pod that needs whole ones. In Volcano it is the
     /// best node, and its kubelet rejects the pod (S6-223).
     EnoughProcessors,
+    /// An extender that fails and is ignorable has no say. In Volcano no pod goes for a task while it fails, and no job is ready
+    /// (S6-224).
+    IgnorableExtender,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -164,7 +167,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::EnoughProcessors as u32 + 1;
+const COUNT: u32 = Difference::IgnorableExtender as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

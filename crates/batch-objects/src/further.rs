@@ -1,8 +1,10 @@
 //! Objects of other parts of a cluster that single plugins of a session read.
 
-use evictd_pod::wire::{Metadata, ResourceList, null_is_default};
+use evictd_pod::resources;
+use evictd_pod::wire::{Metadata, ResourceList, Time, null_is_default};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A v1 `ResourceQuota`: only its status counts.
@@ -58,6 +60,31 @@ impl NodeMetrics {
             ..Self::default()
         }
     }
+
+    /// The figures of an object `NodeMetrics` of metrics.k8s.io, with the name of its node; an amount that is left out stays
+    /// unknown.
+    ///
+    /// # Errors
+    /// A field has another type.
+    pub fn of_object(object: Value) -> serde_json::Result<(String, Self)> {
+        let node: MeasuredNode = serde_json::from_value(object)?;
+        let amount = |name: &str| node.usage.get(name);
+        let measured = amount(resources::CPU).zip(amount(resources::MEMORY));
+        let measured = measured.map(|(cpu, memory)| (cpu.milli_value(), memory.value()));
+        let metrics = Self::of_amounts(measured, node.timestamp.map(Time::timestamp));
+        Ok((node.metadata.name, metrics))
+    }
+}
+
+/// A `NodeMetrics` of metrics.k8s.io: the use of a node as `kubectl top nodes` shows it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MeasuredNode {
+    #[serde(deserialize_with = "null_is_default")]
+    metadata: Metadata,
+    timestamp: Option<Time>,
+    #[serde(deserialize_with = "null_is_default")]
+    usage: ResourceList,
 }
 
 /// Measured amounts of a node.

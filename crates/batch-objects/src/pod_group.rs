@@ -36,6 +36,12 @@ pub struct PodGroup {
     pub status: PodGroupStatus,
 }
 
+impl PodGroup {
+    /// The annotation that says how many pods of one owner start together. Volcano reads it from the owner, evictd from the
+    /// pods (S6-061).
+    pub const MIN_MEMBER: &str = "scheduling.volcano.sh/group-min-member";
+}
+
 /// The desired state of a pod group.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]

@@ -161,9 +161,26 @@ fn examine(case: &Case) -> (Option<String>, u64, u64) {
             let elsewhere = volcano.unfinished.iter().any(|other| other.job == left.job);
             !elsewhere || ends_alone(case, &left.job)
         });
-        left.map(|left| format!("{} does not end: {}", left.job, left.reason))
+        let stuck = left.map(|left| format!("{} does not end: {}", left.job, left.reason));
+        let in_vain = || is_clearly_more(counts) && !helps(&ours, &volcano);
+        stuck.or_else(|| in_vain().then(|| "no queue waits less for its evictions".to_owned()))
     };
     (wrong, counts.0, counts.1)
+}
+
+/// Whether a trace has clearly more evictions than under Volcano's rules.
+const fn is_clearly_more((ours, volcano): (u64, u64)) -> bool {
+    ours > 2 * volcano + 8
+}
+
+/// Whether the jobs of some queue start earlier than under Volcano's rules, or more jobs end.
+fn helps(ours: &Report, volcano: &Report) -> bool {
+    let mut queues = ours.queues.iter();
+    ours.finished > volcano.finished
+        || queues.any(|(name, queue)| {
+            let other = &volcano.queues[name];
+            queue.wait_seconds.mean < other.wait_seconds.mean
+        })
 }
 
 /// Whether a job ends if it is the only one.
@@ -182,12 +199,13 @@ fn no_trace_goes_in_circles_and_every_job_that_can_end_does() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let strategy = cases();
-    let (mut ours, mut volcano, mut mistakes) = (0, 0, Vec::new());
+    let (mut ours, mut volcano, mut more, mut mistakes) = (0, 0, 0, Vec::new());
     for number in 0..count {
         let case = strategy.new_tree(&mut runner).unwrap().current();
         let (wrong, own, other) = examine(&case);
         ours += own;
         volcano += other;
+        more += u32::from(is_clearly_more((own, other)));
         if let Some(wrong) = wrong {
             let Case { conf, trace } = case;
             mistakes.push(format!(
@@ -200,6 +218,10 @@ fn no_trace_goes_in_circles_and_every_job_that_can_end_does() {
         "{} of {count}:\n{}",
         mistakes.len(),
         mistakes.join("\n")
+    );
+    // The figures of the command that plays many.
+    println!(
+        "{count} traces: {ours} evictions, volcano {volcano}; {more} traces with clearly more"
     );
     assert!(ours <= volcano, "{ours} evictions, volcano {volcano}");
 }

@@ -42,6 +42,7 @@ mod event;
 mod evict;
 mod fault;
 mod fields;
+pub mod http;
 mod kubelet;
 mod log;
 pub mod pages;

@@ -191,6 +191,40 @@ pub(super) const STORAGE_CAPACITIES: Kind = Kind {
     word: "storage capacity",
 };
 
+pub(super) const QUOTAS: Kind = Kind {
+    group: "",
+    version: "v1",
+    plural: "resourcequotas",
+    name: "ResourceQuota",
+    word: "quota",
+};
+
+pub(super) const BUDGETS: Kind = Kind {
+    group: "policy",
+    version: "v1",
+    plural: "poddisruptionbudgets",
+    name: "PodDisruptionBudget",
+    word: "disruption budget",
+};
+
+/// The processors of nodes.
+pub(super) const NUMATOPOLOGIES: Kind = Kind {
+    group: "nodeinfo.volcano.sh",
+    version: "v1alpha1",
+    plural: "numatopologies",
+    name: "Numatopology",
+    word: "numatopology",
+};
+
+/// The measured use of nodes.
+pub(super) const NODE_METRICS: Kind = Kind {
+    group: "metrics.k8s.io",
+    version: "v1beta1",
+    plural: "nodes",
+    name: "NodeMetrics",
+    word: "use of a node",
+};
+
 pub(super) const RESOURCE_CLAIMS: Kind = Kind {
     group: "resource.k8s.io",
     version: "v1",

@@ -10,6 +10,7 @@ mod convert;
 mod create_command;
 mod credentials;
 mod demo;
+mod extender;
 mod job;
 mod kind;
 mod manifest_file;

@@ -5,9 +5,10 @@ mod page;
 mod trace;
 
 use super::compat::CompatArg;
+use super::extender::ExtenderFlag;
 use anyhow::anyhow;
 use clap::Args;
-use evictd_batch::conf::ConfError;
+use evictd_batch::conf::{Conf, ConfError};
 use evictd_batch::session::{Objects, Setting, simulate};
 use evictd_batch_objects::Compat;
 use evictd_command::{Failure, PageOutput, warn};
@@ -71,6 +72,8 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = CompatArg::Evictd)]
     form: CompatArg,
     #[command(flatten)]
+    extender: ExtenderFlag,
+    #[command(flatten)]
     output: PageOutput,
 }
 
@@ -107,7 +110,11 @@ impl Arguments {
             .pods
             .iter_mut()
             .for_each(evictd_pod::defaults::complete);
-        let (outcome, warnings) = match simulate(&objects, &Setting::default(), compat) {
+        if let Ok(conf) = Conf::parse("conf", &objects.conf) {
+            self.extender.warn(&conf);
+        }
+        let setting = self.extender.setting(Setting::default());
+        let (outcome, warnings) = match simulate(&objects, &setting, compat) {
             Ok(answer) => answer,
             Err(error) => return self.report_invalid_conf(&document, &error),
         };

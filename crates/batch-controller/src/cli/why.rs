@@ -1,6 +1,7 @@
 //! `evictd-batch why`: why a job waits, and the smallest change after which it would start.
 
 mod dump;
+mod further;
 mod html;
 mod live;
 mod objects;
@@ -8,6 +9,7 @@ mod page;
 
 use super::compat::CompatArg;
 use super::connection::Connection;
+use super::extender::ExtenderFlag;
 use clap::Args;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::Setting;
@@ -54,6 +56,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "default")]
     default_queue: String,
     #[command(flatten)]
+    extender: ExtenderFlag,
+    #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
     output: PageOutput,
@@ -62,7 +66,8 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let cluster = if self.cluster.is_empty() {
-            live::read(&self.connection, &self.namespace, &self.scheduler_name)?
+            let of_scheduler = (&*self.scheduler_name, &self.given_conf()?);
+            live::read(&self.connection, &self.namespace, of_scheduler)?
         } else {
             dump::read(&self.cluster)?
         };
@@ -71,6 +76,7 @@ impl Arguments {
         for warning in cluster.warnings.iter().cloned().chain(of_conf) {
             warn("evictd-batch", &warning);
         }
+        self.extender.warn(&conf);
         let answer = self.answer(cluster, &conf)?;
         let title = format!("evictd-batch why {}/{}", self.namespace, self.job);
         let table = |answer: &Answer, view| page::page(answer, is_given, view);
@@ -80,14 +86,21 @@ impl Arguments {
 
     /// The configuration, and whether it was given. If not, it may differ from that of the scheduler.
     fn conf(&self, cluster: &ClusterObjects) -> Result<(Conf, bool), Failure> {
+        if self.conf.is_some() {
+            return Ok((self.given_conf()?, true));
+        }
+        let text = &cluster.objects.conf;
+        let conf = Conf::parse("conf", text).map_err(Failure::input)?;
+        Ok((conf, !text.trim().is_empty()))
+    }
+
+    /// The configuration of the option, or the built-in one.
+    fn given_conf(&self) -> Result<Conf, Failure> {
         let Some(file) = &self.conf else {
-            let text = &cluster.objects.conf;
-            let conf = Conf::parse("conf", text).map_err(Failure::input)?;
-            return Ok((conf, !text.trim().is_empty()));
+            return Conf::read("").map_err(Failure::input);
         };
         let document = Document::read(file, SMALL).map_err(Failure::input)?;
-        let conf = Conf::parse(document.name(), document.text());
-        Ok((conf.map_err(Failure::input)?, true))
+        Conf::parse(document.name(), document.text()).map_err(Failure::input)
     }
 
     fn answer(&self, cluster: ClusterObjects, conf: &Conf) -> Result<Answer, Failure> {
@@ -104,11 +117,11 @@ impl Arguments {
             objects,
             jobs,
             events,
-            setting: Setting {
+            setting: self.extender.setting(Setting {
                 scheduler: self.scheduler_name.clone(),
                 default_queue: self.default_queue.clone(),
                 ..Setting::default()
-            },
+            }),
             conf,
             compat,
         };

@@ -10,6 +10,7 @@ mod convert;
 mod crashes;
 mod definitions;
 mod demo;
+mod extender;
 mod guards;
 mod hyper_nodes;
 mod jobs;

@@ -76,10 +76,7 @@ fn upstream_pod_groups_are_jobs_and_an_ignored_one_is_shown_with_the_reason() {
 fn the_page_of_a_session_is_a_table_of_jobs() {
     let whole = page(&simulate(&gang(3), &["-o", "wide"]));
     let lines: Vec<&str> = whole.lines().collect();
-    assert_eq!(
-        lines[0],
-        "0 pods are bound, 0 wait for room that is being freed, 0 are evicted."
-    );
+    assert_eq!(lines[0], "0 pods are bound, 0 are evicted.");
     assert!(lines[2].starts_with("JOB"), "{whole}");
     assert!(lines[3].starts_with("default/train  Inqueue"), "{whole}");
     assert!(

@@ -361,3 +361,87 @@ fn without_the_right_to_events_the_answer_is_the_same() {
         stderr(&output)
     );
 }
+
+/// The conf of the scheduler with one more plugin.
+fn conf_with(plugin: &str) -> tempfile::NamedTempFile {
+    file(&format!(
+        "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: {plugin}\n"
+    ))
+}
+
+#[test]
+fn s6_220_quotas_of_a_cluster_keep_a_job_out_and_without_the_right_that_is_said() {
+    let cluster = cluster();
+    let mut waits = group("late", 1, "Pending");
+    waits["spec"]["minResources"] = json!({"cpu": "2"});
+    cluster.admin.create(waits).unwrap();
+    cluster
+        .admin
+        .create(pod("late-0", "late", "2", None))
+        .unwrap();
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"hard": {"cpu": "4"}}});
+    cluster.admin.create(quota).unwrap();
+    let status = json!({"status": {"hard": {"cpu": "4"}, "used": {"cpu": "3"}}});
+    cluster
+        .admin
+        .merge("resourcequotas/status", "default/team", status)
+        .unwrap();
+    let conf = conf_with("resourcequota");
+    let arguments = format!("why late --conf {} -o json", conf.path().display());
+    let headline = answer(&cluster.run(&arguments))["headline"].to_string();
+    assert!(
+        headline.contains("resource quota insufficient, team: cpu: requested 2, used 3, limited 4"),
+        "{headline}"
+    );
+    // A user who may list everything else.
+    let rule = |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "list"]});
+    let rules = json!([
+        rule("", &["nodes", "pods", "events"]),
+        rule("scheduling.k8s.io", &["priorityclasses"]),
+        rule("batch.volcano.sh", &["jobs"]),
+        rule("scheduling.volcano.sh", &["queues", "podgroups"]),
+    ]);
+    cluster.api.grant("token", "guest", Some(rules));
+    let kubeconfig = file(&cluster.api.kubeconfig_of("token"));
+    let mut command = batch();
+    command
+        .args(arguments.split(' '))
+        .arg("--kubeconfig")
+        .arg(kubeconfig.path());
+    let output = program::run(&mut command, "");
+    assert_eq!(answer(&output)["state"], "starts");
+    let warning = stderr(&output);
+    for part in [
+        "resourcequotas cannot be listed, so that no quota seems to keep the job out",
+        "list on resourcequotas is needed",
+    ] {
+        assert!(warning.contains(part), "{part}: {warning}");
+    }
+}
+
+#[test]
+fn s6_219_budgets_are_read_where_the_configuration_keeps_them() {
+    let cluster = cluster();
+    for (plugin, kinds) in [
+        ("pdb", vec!["poddisruptionbudgets"]),
+        ("numa-aware", vec!["numatopologies"]),
+        ("priority", vec![]),
+    ] {
+        let conf = conf_with(plugin);
+        let before = cluster.api.log().len();
+        let output = cluster.run(&format!(
+            "why train --conf {} -o json",
+            conf.path().display()
+        ));
+        assert_eq!(answer(&output)["headline"], json!(HEADLINE), "{plugin}");
+        let asked = cluster.api.log().split_off(before);
+        let special = ["poddisruptionbudgets", "numatopologies", "resourcequotas"];
+        let asked: Vec<&str> = asked.iter().map(|entry| entry.what.as_str()).collect();
+        let asked: Vec<&str> = special
+            .into_iter()
+            .filter(|kind| asked.contains(kind))
+            .collect();
+        assert_eq!(asked, kinds);
+    }
+}

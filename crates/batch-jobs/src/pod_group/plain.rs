@@ -7,7 +7,6 @@ use evictd_pod::Quantity;
 use evictd_pod::wire::{Metadata, OwnerReference, Pod, ResourceList, TextMap};
 use serde_json::{Map, Value, json};
 
-const MIN_MEMBER: &str = "scheduling.volcano.sh/group-min-member";
 const TOPOLOGY_MODE: &str = "volcano.sh/network-topology-mode";
 const TOPOLOGY_TIER: &str = "volcano.sh/network-topology-highest-tier";
 /// Annotations of an owner with this beginning go over to the group.
@@ -201,7 +200,7 @@ fn owners(pod: &Metadata) -> Value {
 fn min_member(owners: &[TextMap]) -> i32 {
     let said = owners
         .iter()
-        .find_map(|annotations| annotations.get(MIN_MEMBER));
+        .find_map(|annotations| annotations.get(PodGroup::MIN_MEMBER));
     let said = said.and_then(|text| text.parse::<i32>().ok());
     said.filter(|min| *min >= 0).unwrap_or(1)
 }

@@ -15,6 +15,10 @@ pub(super) enum Argument {
     /// A whole number, or a quantity.
     Amount,
     Text,
+    /// A list of texts.
+    Texts,
+    /// An address that begins with `http://` or `https://`.
+    Url,
     /// A text like `30s` or `1h30m`.
     Duration,
     /// No other text.
@@ -31,7 +35,8 @@ pub(super) enum Argument {
 type Known = &'static [(&'static str, Argument)];
 
 use Argument::{
-    Amount, Any, AtLeast, Boolean, Duration, Items, Keys, Map, Number, Real, Text, Whole, Word,
+    Amount, Any, AtLeast, Boolean, Duration, Items, Keys, Map, Number, Real, Text, Texts, Url,
+    Whole, Word,
 };
 
 /// Without bounds.
@@ -151,6 +156,24 @@ impl PluginName {
                 ("interval", Duration),
                 ("metricsPeriod", Duration),
                 ("strategies", Items(STRATEGY)),
+            ],
+            Self::Extender => &[
+                ("extender.urlPrefix", Url),
+                ("extender.httpTimeout", Duration),
+                ("extender.onSessionOpenVerb", Text),
+                ("extender.onSessionCloseVerb", Text),
+                ("extender.predicateVerb", Text),
+                ("extender.prioritizeVerb", Text),
+                ("extender.preemptableVerb", Text),
+                ("extender.reclaimableVerb", Text),
+                ("extender.queueOverusedVerb", Text),
+                ("extender.jobEnqueueableVerb", Text),
+                ("extender.jobEnqueuedVerb", Text),
+                ("extender.jobReadyVerb", Text),
+                ("extender.allocateFuncVerb", Text),
+                ("extender.deallocateFuncVerb", Text),
+                ("extender.ignorable", Boolean),
+                ("extender.managedResources", Texts),
             ],
             Self::Tdm => &[
                 ("tdm.revocable-zone.*", Text),

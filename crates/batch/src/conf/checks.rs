@@ -18,7 +18,7 @@ pub(super) struct LoadedPlugin {
 }
 
 /// Plugins that name pods that preempt may evict.
-const NAMES_VICTIMS: [PluginName; 7] = [
+const NAMES_VICTIMS: [PluginName; 8] = [
     PluginName::Gang,
     PluginName::Priority,
     PluginName::Conformance,
@@ -26,6 +26,7 @@ const NAMES_VICTIMS: [PluginName; 7] = [
     PluginName::Pdb,
     PluginName::Tdm,
     PluginName::Cdp,
+    PluginName::Extender,
 ];
 
 /// Plugins that name pods that gangpreempt may evict.
@@ -51,6 +52,36 @@ pub(super) fn contradictions(loaded: &[LoadedPlugin]) -> Vec<(String, Fault)> {
         }
     }
     found
+}
+
+/// Whether a text can be the address of a server.
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("http://");
+    let rest = rest.or_else(|| text.strip_prefix("https://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', ':']))
+}
+
+/// Plugins that cannot work at all with their arguments.
+pub(super) fn unusable(loaded: &[LoadedPlugin]) -> Vec<(String, Fault)> {
+    let key = "extender.urlPrefix";
+    let servers = loaded.iter();
+    let servers = servers.filter(|one| one.plugin.name == PluginName::Extender);
+    let unknown = servers.filter(|one| {
+        let url = one.plugin.arguments.text(key);
+        !url.is_some_and(is_url)
+    });
+    let faults = unknown.map(|one| {
+        let fault = Fault::new(
+            one.at,
+            "the extender has no address, so that no call can succeed",
+        );
+        let path = joined(&one.path, "arguments");
+        (
+            joined(&path, key),
+            fault.advise("write one like http://127.0.0.1:8713"),
+        )
+    });
+    faults.collect()
 }
 
 /// Actions and plugins that cannot have the effect that they are written for.
@@ -192,6 +223,15 @@ fn of_plugin(
         let advice = format!("add enableHierarchy: true to {}", name.as_str());
         found.push(("arguments.ancestorReclaimLevel", message, advice));
     }
+    let asks = |name: &str| name.ends_with("Verb");
+    if name == PluginName::Extender && !one.plugin.arguments.names().any(asks) {
+        let message = "the extender has no verb, so that it is never asked".to_owned();
+        found.push((
+            "arguments",
+            message,
+            "add extender.predicateVerb or another verb".to_owned(),
+        ));
+    }
     let only_enqueues = matches!(name, PluginName::Overcommit | PluginName::ResourceQuota);
     if only_enqueues && !actions.contains(&Action::Enqueue) {
         let message = format!("{} has no effect without action enqueue", name.as_str());
@@ -268,6 +308,8 @@ impl Argument {
             Self::Real(least, most) => format!("a number from {least} to {most}"),
             Self::Amount => "a whole number or a quantity".to_owned(),
             Self::Word(word) => word.to_owned(),
+            Self::Texts => "a list of texts".to_owned(),
+            Self::Url => "an address like http://127.0.0.1:8713".to_owned(),
         };
         Some(mismatch(value, &expected).advise("the default holds"))
     }
@@ -305,6 +347,14 @@ impl Argument {
                 _ => whole().is_some_and(|number| number >= 0),
             },
             Self::Word(word) => text == word,
+            Self::Texts => match &value.content {
+                Content::List(items) => {
+                    let mut items = items.iter();
+                    items.all(|item| matches!(item.content, Content::Text(_)))
+                }
+                _ => false,
+            },
+            Self::Url => is_url(text),
         }
     }
 }

@@ -103,6 +103,13 @@ impl Conf {
         Some(self.metrics_interval())
     }
 
+    /// The address of the server of plugin extender.
+    pub fn extender(&self) -> Option<&str> {
+        let mut plugins = self.tiers.iter().flatten();
+        let extender = plugins.find(|plugin| plugin.name == PluginName::Extender)?;
+        extender.arguments.text("extender.urlPrefix")
+    }
+
     /// `metrics.interval`: how often the use of nodes is read.
     pub(crate) fn metrics_interval(&self) -> Duration {
         let interval = self.metrics.text("interval");

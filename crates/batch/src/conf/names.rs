@@ -99,10 +99,12 @@ pub enum PluginName {
     Rescheduling,
     /// Pods get processors that are near to each other.
     NumaAware,
+    /// A server of the operator takes part over HTTP.
+    Extender,
 }
 
 impl PluginName {
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Gang,
         Self::Priority,
         Self::Conformance,
@@ -125,6 +127,7 @@ impl PluginName {
         Self::Usage,
         Self::Rescheduling,
         Self::NumaAware,
+        Self::Extender,
     ];
 
     /// Its name.
@@ -152,6 +155,7 @@ impl PluginName {
             Self::Usage => "usage",
             Self::Rescheduling => "rescheduling",
             Self::NumaAware => "numa-aware",
+            Self::Extender => "extender",
         }
     }
 
@@ -161,14 +165,10 @@ impl PluginName {
 }
 
 /// Plugins of Volcano that stay out, each with the reason and the way to do without.
-pub(crate) const REFUSED: [(&str, &str); 3] = [
+pub(crate) const REFUSED: [(&str, &str); 2] = [
     (
         "deviceshare",
         "parts of devices are allocated by Kubernetes' dynamic resource allocation (DRA): give the pods resourceClaims, which plugin predicates allocates",
-    ),
-    (
-        "extender",
-        "its calls carry Volcano's internal structures: serve kube-scheduler's extender protocol in a profile of evictd-scheduler instead",
     ),
     ("numaaware", "did you mean numa-aware?"),
 ];

@@ -114,6 +114,9 @@ impl<'f> Reader<'f> {
             arguments.extend(self.configuration(configuration, &path));
         }
         let metrics = self.metrics(tree);
+        for (key, fault) in checks::unusable(&loaded) {
+            self.mistake(&key, fault);
+        }
         for (key, fault) in checks::contradictions(&loaded) {
             self.mistake_of_volcano(&key, fault);
         }

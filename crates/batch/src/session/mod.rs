@@ -53,6 +53,7 @@ mod diagnosis;
 mod domain_search;
 mod evaluate;
 mod eviction_kind;
+mod extender_calls;
 mod free_capacity;
 mod gang;
 mod known;
@@ -77,6 +78,7 @@ pub use diagnosis::{
     QueueUsage, ResourceUsage, RoleFeasibility, Shortfall,
 };
 pub use eviction_kind::EvictionKind;
+pub use extender_calls::ExtenderCalls;
 pub use known::{GroupWrite, Known};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
@@ -149,6 +151,9 @@ impl<'c> Session<'c> {
             .reservation
             .as_ref()
             .map(|reservation| reservation.until);
+        if session.tx.plugins.close() {
+            outcome.again_at = Some(session.tx.snapshot.clock());
+        }
         observer.closed(&mut session);
         (session.tx.undo(), outcome)
     }

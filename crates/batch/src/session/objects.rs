@@ -1,5 +1,6 @@
 //! The objects of Kubernetes and Volcano, and the fields that sessions read.
 
+use crate::session::extender_calls::ExtenderCalls;
 use crate::session::snapshot::task::{COOLDOWN, MARKS, Status};
 use evictd_batch_objects::{
     GROUP_NAME, NodeMetrics, Numatopology, PodGroup, QUEUE_NAME, Queue, ResourceQuota, TASK_SPEC,
@@ -35,6 +36,7 @@ pub fn reads_annotation(key: &str) -> bool {
         TASK_PRIORITY,
         PREEMPTABLE,
         QUEUE_NAME,
+        PodGroup::MIN_MEMBER,
         COOLDOWN,
         ZONE,
     ]
@@ -98,6 +100,8 @@ pub struct Setting {
     pub default_queue: String,
     /// Whether a pod of no group is a job of its own, as [`Difference::BarePods`](evictd_batch_objects::Difference) says.
     pub plain_pods: bool,
+    /// Sends the calls of plugin `extender`. Without it the plugin has no say.
+    pub extender: Option<Arc<dyn ExtenderCalls>>,
 }
 
 impl Default for Setting {
@@ -106,6 +110,7 @@ impl Default for Setting {
             scheduler: "volcano".to_owned(),
             default_queue: "default".to_owned(),
             plain_pods: false,
+            extender: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::eviction_kind::EvictionKind;
 use super::outcome::Event;
 use super::plugins::{Plugins, Tiers};
 use super::snapshot::Snapshot;
+use crate::session::snapshot::fit::FitError;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::{Context, Status, UnknownPlace};
 use evictd_batch_objects::{Compat, Difference};
@@ -316,6 +317,19 @@ impl Transaction<'_> {
         }
         self.changed_nodes.extend(node);
         self.plugins.allocated(&self.snapshot, task_id);
+    }
+
+    /// Takes a task off the node that it got last, if a plugin objects. Returns the objection.
+    pub(crate) fn vetoed(&mut self, operations: &mut Operations, task: TaskId) -> Option<FitError> {
+        let words = FitError::Words(self.plugins.veto(task)?.into());
+        let at = operations.0.iter().rposition(|(placed, operation)| {
+            *placed == task && matches!(operation, Operation::Allocate | Operation::Pipeline)
+        });
+        if let Some(at) = at {
+            operations.0.remove(at);
+            self.take_off(task);
+        }
+        Some(words)
     }
 
     /// Undoes the operation that evicts a task.

@@ -72,9 +72,10 @@ fn s6_153_a_branch_that_cannot_be_used_stops_no_other_queue() {
             "queue a has queues below it (a1, a2), and takes no jobs itself",
         ),
     ];
-    for (name, spec, words) in faults {
+    for (name, spec, words) in &faults {
+        let (name, words) = (*name, *words);
         let scenario = tree("enqueue, allocate", "")
-            .queue(name, &spec)
+            .queue(name, spec)
             .job_with("good", 1, "Pending", &cpu("b1", "1"))
             .waiting("good", 1, "1")
             .job_with("bad", 1, "Pending", &cpu(name, "1"))
@@ -83,6 +84,21 @@ fn s6_153_a_branch_that_cannot_be_used_stops_no_other_queue() {
         assert_eq!(short(&ours.bound), ["good-work-0"], "{name}");
         let told = events_of(&ours, "bad");
         assert!(told[0].contains(words), "{name}: {told:?}");
+        // A group without minResources, and one that was enqueued before, are told as well.
+        for (phase, group) in [
+            ("Pending", of(name)),
+            ("Inqueue", of(name)),
+            ("Inqueue", cpu(name, "1")),
+        ] {
+            let scenario = tree("enqueue, allocate", "").queue(name, spec);
+            let scenario = scenario
+                .job_with("bad", 1, phase, &group)
+                .waiting("bad", 1, "1");
+            let ours = scenario.run_as(Compat::EVICTD);
+            assert_eq!(ours.phases["default/bad"], phase, "{name}");
+            let conditions = serde_json::to_string(&ours.pod_groups).unwrap();
+            assert!(conditions.contains(words), "{name} {phase}: {conditions}");
+        }
         let volcano = scenario.run();
         assert!(volcano.bound.is_empty(), "{name}");
         let whole = scenario.run_as(Compat::EVICTD.without(Difference::UsableBranches));

@@ -3,6 +3,7 @@
 
 mod confined;
 mod ends;
+mod extender;
 mod forms;
 mod giving_room;
 mod hierarchy;

@@ -120,3 +120,59 @@ fn the_status_of_a_bare_pod_is_kept_while_it_changes_and_forgotten_when_it_is_de
     cache.remove_pod(&mut cluster, &pod.metadata);
     assert!(session(&mut cache, &mut cluster).pod_groups.is_empty());
 }
+
+#[test]
+fn s6_061_bare_pods_of_one_owner_start_together_where_they_ask_for_it() {
+    let owned = |count: &str| {
+        let marks = json!({"scheduling.k8s.io/group-name": "", "scheduling.volcano.sh/group-min-member": count});
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true});
+        json!({"metadata": {"annotations": marks, "ownerReferences": [owner]}})
+    };
+    let pods = |count: &str, cpu: &str| {
+        let names = ["web-a", "web-b", "web-c"].into_iter();
+        names.fold(scenario(), |scenario, name| {
+            scenario.pod(name, "", cpu, &owned(count))
+        })
+    };
+    // Two of three fit.
+    for (count, bound) in [("3", 0), ("2", 2), ("1", 2), ("none", 2), ("-3", 2)] {
+        let outcome = pods(count, "2").run_as(Compat::EVICTD);
+        assert_eq!(outcome.bound.len(), bound, "{count}");
+    }
+    let outcome = pods("3", "1").run_as(Compat::EVICTD);
+    assert_eq!(outcome.bound.len(), 3);
+    assert_eq!(outcome.phases["default/web@replicaset"], "Inqueue");
+    // In Volcano's form the controllers make a group of them first.
+    assert!(pods("3", "1").run().bound.is_empty());
+}
+
+#[test]
+fn a_gang_of_an_owner_ends_with_its_last_pod() {
+    let owner = json!({"kind": "Job", "name": "sum", "uid": "u", "controller": true});
+    let marks =
+        json!({"scheduling.k8s.io/group-name": "", "scheduling.volcano.sh/group-min-member": "2"});
+    let with = json!({"metadata": {"annotations": marks, "ownerReferences": [owner]}});
+    let scenario = scenario()
+        .pod("sum-a", "", "3", &with)
+        .pod("sum-b", "", "3", &with);
+    let objects = scenario.objects();
+    let mut cluster = Cluster::new();
+    for node in &objects.nodes {
+        assert!(cluster.add_node(node));
+    }
+    let setting = Setting {
+        plain_pods: true,
+        ..Setting::default()
+    };
+    let mut cache = Cache::of(&mut cluster, &objects, setting);
+    let conf = Conf::read(&objects.conf).unwrap();
+    let phases = |cache: &mut Cache, cluster: &mut Cluster| {
+        let outcome = cache.session(cluster, &conf, Compat::EVICTD);
+        outcome.phases.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(phases(&mut cache, &mut cluster), ["default/sum@job"]);
+    cache.remove_pod(&mut cluster, &objects.pods[0].metadata);
+    assert_eq!(phases(&mut cache, &mut cluster), ["default/sum@job"]);
+    cache.remove_pod(&mut cluster, &objects.pods[1].metadata);
+    assert!(phases(&mut cache, &mut cluster).is_empty());
+}

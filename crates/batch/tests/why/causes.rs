@@ -425,16 +425,22 @@ fn a_gang_above_its_queues_share_sees_the_share_even_while_it_is_lent() {
     assert_eq!(cpu.unwrap().deserved, Some("4".parse().unwrap()));
 }
 
+const TREE: &str = "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: capacity\n    enableHierarchy: true\n";
+
 /// Plugin capacity on the tree of queues: `org`, with this specification, above `a`.
 fn below_org(org: &serde_json::Value, job: &str) -> Scenario {
-    const TREE: &str = "actions: \"enqueue, allocate\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: capacity\n    enableHierarchy: true\n";
     let needs = json!({"queue": "a", "minResources": {"cpu": "5"}});
+    with_org(org, job, &needs)
+}
+
+/// The same with a job of this specification.
+fn with_org(org: &serde_json::Value, job: &str, needs: &serde_json::Value) -> Scenario {
     Scenario::new(TREE)
         .node("n", "40")
         .queue("root", &json!({}))
         .queue("org", org)
         .queue("a", &json!({"parent": "org"}))
-        .job_with("train", 1, job, &needs)
+        .job_with("train", 1, job, needs)
         .waiting("train", 1, "5")
 }
 
@@ -461,6 +467,22 @@ fn a5_the_ancestor_queue_and_the_key_that_is_wrong_are_named() {
             words(&answer)
         );
         assert_eq!(answer.more, [""; 0]);
+    }
+}
+
+#[test]
+fn a5_a_job_beside_the_queues_below_its_queue_is_told_so() {
+    for spec in [
+        json!({"queue": "org"}),
+        json!({"queue": "org", "minResources": {"cpu": "1"}}),
+    ] {
+        for phase in ["Pending", "Inqueue"] {
+            let answer = asked(with_org(&json!({"parent": "root"}), phase, &spec));
+            assert_eq!(
+                answer.headline,
+                "train is not let in: queue org has queues below it (a), and takes no jobs itself"
+            );
+        }
     }
 }
 

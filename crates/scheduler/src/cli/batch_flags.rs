@@ -88,6 +88,7 @@ impl BatchFlags {
                 scheduler: self.batch_scheduler_name.clone(),
                 default_queue: self.default_queue.clone(),
                 plain_pods: compat.has(Difference::BarePods),
+                extender: None,
             },
             compat,
         })

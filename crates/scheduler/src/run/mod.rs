@@ -14,6 +14,7 @@
 mod api_retry;
 mod batch;
 mod batch_conf;
+mod batch_extender;
 mod deadline;
 mod default_queues;
 mod engine;

@@ -3,9 +3,8 @@
 use super::watches::{BatchChange, WatchEvent};
 use evictd_batch_objects::NodeMetrics;
 use evictd_cluster_client::{Access, ApiError, NewsSender, Reader};
-use evictd_pod::resources;
-use evictd_pod::wire::{Metadata, ResourceList, Time};
 use serde::Deserialize;
+use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -20,27 +19,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 #[derive(Deserialize)]
 struct Page {
     #[serde(default)]
-    items: Vec<Item>,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    metadata: Metadata,
-    #[serde(default)]
-    timestamp: Option<Time>,
-    #[serde(default)]
-    usage: ResourceList,
-}
-
-impl Item {
-    /// The figures of a node; an amount that is left out stays unknown.
-    fn metrics(self) -> (String, NodeMetrics) {
-        let amount = |name: &str| self.usage.get(name);
-        let measured = amount(resources::CPU).zip(amount(resources::MEMORY));
-        let measured = measured.map(|(cpu, memory)| (cpu.milli_value(), memory.value()));
-        let metrics = NodeMetrics::of_amounts(measured, self.timestamp.map(Time::timestamp));
-        (self.metadata.name, metrics)
-    }
+    items: Vec<Value>,
 }
 
 /// Reads the use of all nodes after each period while a plugin needs it, and reports it until the receiver is dropped. A
@@ -89,7 +68,13 @@ async fn nodes(access: &Access) -> Result<Vec<(String, NodeMetrics)>, ApiError> 
     let mut nodes = Vec::new();
     while let Some(text) = pages.next().await? {
         let page: Page = reader.parsed(PATH, &text)?;
-        nodes.extend(page.items.into_iter().map(Item::metrics));
+        for item in page.items {
+            match NodeMetrics::of_object(item) {
+                Ok(node) => nodes.push(node),
+                // The use of this node stays unknown.
+                Err(error) => debug!("{PATH}: {error}"),
+            }
+        }
     }
     Ok(nodes)
 }

@@ -2,6 +2,7 @@
 
 use super::batch::{Batch, BatchSettings};
 use super::batch_conf::{BatchError, ConfFile};
+use super::batch_extender::HttpCalls;
 use super::deadline::Deadline;
 use super::engine::{self, Engine};
 use super::events::Events;
@@ -312,7 +313,7 @@ async fn report_synced(mut synced: watch::Receiver<bool>, health: Health) {
 
 /// Reads the configuration of batch sessions.
 fn open_batch(
-    settings: BatchSettings,
+    mut settings: BatchSettings,
     config: &Configuration,
 ) -> Result<(Batch, ConfFile), BatchError> {
     let name = &settings.setting.scheduler;
@@ -323,6 +324,8 @@ fn open_batch(
     {
         return Err(BatchError::Profile(name.clone()));
     }
+    // A changed configuration may name an extender later.
+    settings.setting.extender = Some(Arc::new(HttpCalls::new()));
     let (file, conf) = ConfFile::open(settings.file.clone())?;
     Ok((Batch::new(settings, conf), file))
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::{cluster, list, node, pending, pod};
 use crate::plan;
-use crate::server::serve;
+use evictd_testkit::http::serve;
 use evictd_testkit::program::{answer, stderr};
 use serde_json::{Value, json};
 use std::net::TcpListener;

@@ -2,7 +2,7 @@
 
 use crate::cluster::{cluster, pending};
 use crate::scheduler;
-use crate::server::serve;
+use evictd_testkit::http::serve;
 use evictd_testkit::program::{self, answer, stderr};
 use serde_json::{Value, json};
 use std::io::Write;

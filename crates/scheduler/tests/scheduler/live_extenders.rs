@@ -1,8 +1,8 @@
 //! `evictd-scheduler run` with extenders: they filter, score, agree to victims and bind, and some hang or lie.
 
 use crate::live_scheduling::{Live, node_of, pod};
-use crate::server::serve_all;
 use evictd_testkit::ApiServer;
+use evictd_testkit::http::serve_all;
 use evictd_testkit::testing::wait_until;
 use serde_json::{Value, json};
 use std::io::Write;

@@ -27,9 +27,17 @@ pub(super) fn html(outcome: &Outcome) -> Page {
 fn summary(outcome: &Outcome) -> String {
     let (bound, evicted) = (outcome.bound.len(), outcome.evicted.len());
     let pipelined = outcome.pipelined.len();
-    format!(
-        "{bound} pods are bound, {pipelined} wait for room that is being freed, {evicted} are evicted."
-    )
+    let pods = |count: usize| match count {
+        1 => "1 pod is".to_owned(),
+        count => format!("{count} pods are"),
+    };
+    let is = |count: usize| if count == 1 { "is" } else { "are" };
+    let mut text = format!("{} bound, {evicted} {} evicted", pods(bound), is(evicted));
+    if pipelined > 0 {
+        let and = "bound once room is free or their gang is complete";
+        text = format!("{text}, {pipelined} may be {and}");
+    }
+    text + "."
 }
 
 /// The number of tasks with one of these statuses.
@@ -47,9 +55,15 @@ fn jobs(outcome: &Outcome) -> Table {
         let mut conditions = group.conditions.iter();
         let unschedulable =
             conditions.find(|condition| condition.kind == PodGroupConditionType::Unschedulable);
-        let reason = invalid
-            .map(|invalid| invalid.message.clone())
-            .or_else(|| unschedulable.map(|condition| condition.message.clone()));
+        let invalid = invalid.map(|invalid| &invalid.message);
+        let unschedulable = unschedulable.map(|condition| &condition.message);
+        // A job that is not enqueued lacks pods because of that.
+        let reason = if group.phase == "Pending" {
+            unschedulable.or(invalid)
+        } else {
+            invalid.or(unschedulable)
+        };
+        let reason = reason.cloned();
         let colour = reason.is_some().then_some(Colour::Bad);
         let cells = vec![
             job.clone(),

@@ -3,6 +3,7 @@
 mod html;
 mod page;
 
+use crate::cli::extender::not_asked;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_batch::conf::Conf;
@@ -129,6 +130,10 @@ fn read_conf(path: Option<&Path>) -> Result<Conf, Failure> {
     let conf = Conf::parse(&name, &text).map_err(Failure::input)?;
     for warning in &conf.warnings {
         warn("evictd-batch", &warning.to_string());
+    }
+    if let Some(url) = conf.extender() {
+        let advice = "a trace needs no server";
+        warn("evictd-batch", &not_asked(url, advice));
     }
     Ok(conf)
 }

@@ -2,7 +2,7 @@
 
 use super::objects::{ClusterObjects, Object};
 use evictd_batch::session::Objects;
-use evictd_batch_objects::Job;
+use evictd_batch_objects::{Job, NodeMetrics};
 use evictd_command::Failure;
 use evictd_document::{
     Document, InputFile, InvalidField, LARGE, Loader, Mistake, OtherObject, Receiver, Source,
@@ -11,6 +11,7 @@ use evictd_manifests as manifests;
 use evictd_pod::wire::null_is_default;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
@@ -120,10 +121,13 @@ impl Receiver for ClusterObjects {
             Read::ResourceClaim(object) => Object::ResourceClaim(object),
             Read::ResourceSlice(object) => Object::ResourceSlice(object),
             Read::DeviceClass(object) => Object::DeviceClass(object),
-            // Sessions know no trees of groups, and ask for no budgets and no spread owners. Answers are those of 1.36, where no taint rule counts, and
+            Read::PodDisruptionBudget(object) => {
+                self.objects.pod_disruption_budgets.push(*object);
+                return Ok(());
+            }
+            // Sessions know no trees of groups and no spread owners. Answers are those of 1.36, where no taint rule counts, and
             // admission has read the others.
             Read::CompositePodGroup(_)
-            | Read::PodDisruptionBudget(_)
             | Read::Service(_)
             | Read::ReplicationController(_)
             | Read::ReplicaSet(_)
@@ -151,6 +155,14 @@ impl Receiver for ClusterObjects {
         let group = version.split_once('/').map_or("", |(group, _)| group);
         let objects = &mut self.objects;
         Some(match (group, other.kind()) {
+            ("", "ResourceQuota") => push(other, &mut objects.resource_quotas),
+            ("nodeinfo.volcano.sh", "Numatopology") => push(other, &mut objects.numatopologies),
+            ("metrics.k8s.io", "NodeMetrics") => other.read::<Value>().map(|node| {
+                // The use of a node whose object cannot be read stays unknown.
+                objects
+                    .node_metrics
+                    .extend(NodeMetrics::of_object(node).ok());
+            }),
             ("" | "events.k8s.io", "Event") => push(other, &mut self.events),
             ("batch.volcano.sh", "Job") => push(other, &mut self.jobs),
             ("scheduling.volcano.sh", "PodGroup") => push(other, &mut objects.pod_groups),

@@ -1,5 +1,6 @@
 //! Reads a live cluster. Volumes, devices, namespaces and HyperNodes are listed only if pending pods need them.
 
+use super::further;
 use super::objects::{ClusterObjects, Object};
 use crate::cli::cluster::Cluster;
 use crate::cli::connection::Connection;
@@ -9,6 +10,7 @@ use crate::cli::kind::{
     STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS, VOLUME_ATTACHMENTS, VOLUMES,
     WORKLOADS,
 };
+use evictd_batch::conf::Conf;
 use evictd_batch_objects::{Job, PodGroup};
 use evictd_command::Failure;
 use evictd_pod::wire::Pod;
@@ -56,7 +58,7 @@ impl Needs {
 pub(super) fn read(
     connection: &Connection,
     namespace: &str,
-    scheduler: &str,
+    (scheduler, conf): (&str, &Conf),
 ) -> Result<ClusterObjects, Failure> {
     let cluster = connection.open()?;
     let mut read = ClusterObjects {
@@ -76,18 +78,18 @@ pub(super) fn read(
             .warnings
             .push(format!("past evictions are not shown: {failure}")),
     }
+    further::read(&cluster, conf, &mut read);
     let needs = Needs::of(&read.objects.pods, &read.jobs, scheduler);
     let has_groups = read
         .objects
         .pods
         .iter()
         .any(|pod| pod.spec.scheduling_group.is_some() && pod.spec.scheduler_name == scheduler);
-    let needs_hyper_nodes = have_topologies(&read.objects.pod_groups, &read.jobs);
     let mut optional = OptionalKinds {
         cluster: &cluster,
         read,
     };
-    if needs_hyper_nodes {
+    if have_topologies(&optional.read.objects.pod_groups, &optional.read.jobs) {
         optional.list(&HYPER_NODES, Object::HyperNode);
     }
     if has_groups {

@@ -88,6 +88,10 @@ fn best_effort(session: &mut Session<'_>) -> Vec<TaskId> {
 /// Puts a task on a node, and binds all that its job has got once it has enough.
 fn fill(tx: &mut Transaction<'_>, task: TaskId, node: NodeId) {
     tx.put_on(task, node, Status::Allocated);
+    if tx.plugins.veto(task).is_some() {
+        tx.take_off(task);
+        return;
+    }
     let job = tx.snapshot.tasks[task].job;
     // The other actions may have allocated a part of the gang that waited for these tasks.
     if tx.tiers().is_ready(job) {

@@ -185,7 +185,10 @@ pub(super) fn fill_all(
     for task in waiting {
         let (evaluator, view) = session.evaluation();
         match evaluator.choose(view, task, false, None) {
-            Ok(node) => session.tx.allocate(operations, task, node),
+            Ok(node) => {
+                session.tx.allocate(operations, task, node);
+                refused += usize::from(session.tx.vetoed(operations, task).is_some());
+            }
             Err(_) => refused += 1,
         }
     }

@@ -40,6 +40,8 @@ pub(crate) fn enqueue(session: &mut Session<'_>) {
             session.tx.snapshot.jobs[job].not_enqueued_because = Some(words);
         } else if let Some(words) = session.tx.tiers().topology_objection(job) {
             session.tx.snapshot.jobs[job].not_enqueued_because = Some(words);
+        } else if let Some(words) = queue_objection(session, job) {
+            session.tx.snapshot.jobs[job].not_enqueued_because = Some(words);
         } else if reservation::may_create_pods(session, job) {
             session.tx.snapshot.jobs[job].without_promise = true;
             session.tx.snapshot.jobs[job].phase = PodGroupPhase::Inqueue;
@@ -62,6 +64,14 @@ pub(crate) fn enqueue(session: &mut Session<'_>) {
             session.tx.tiers().enqueues_before(one, other)
         });
     }
+}
+
+/// Why the queue of a job without minResources takes no job. Volcano asks no plugin about such a job.
+fn queue_objection(session: &Session<'_>, job: JobId) -> Option<String> {
+    let job = &session.tx.snapshot.jobs[job];
+    let asks = session.tx.compat.has(Difference::EnqueueWhatFits) && job.min_resources.is_none();
+    let plugins = &session.tx.plugins;
+    asks.then(|| plugins.queue_objection(&session.tx.snapshot, job.queue))?
 }
 
 /// Adds the smallest gang of an enqueued job without minResources to its queue's inqueue amounts.

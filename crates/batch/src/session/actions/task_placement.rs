@@ -74,11 +74,9 @@ pub(super) fn place_tasks(
         if copies && session.tx.place_again(task, node.as_ref().ok().copied()) {
             continue;
         }
-        match node {
-            Ok(node) => {
-                give(&mut session.tx, operations, task, node);
-                follow_near(&mut session.tx.snapshot, task, node);
-            }
+        let placed = node.and_then(|node| give(&mut session.tx, operations, task, node));
+        match placed {
+            Ok(node) => follow_near(&mut session.tx.snapshot, task, node),
             Err(error) => {
                 record_fit_error(&mut session.tx.snapshot, task, error);
                 refused += 1;
@@ -163,7 +161,13 @@ fn find_node(
     evaluator.choose(view, task_id, true, turn)
 }
 
-fn give(tx: &mut Transaction<'_>, operations: &mut Operations, task: TaskId, node: NodeId) {
+/// Puts a task on a node, unless a plugin objects.
+fn give(
+    tx: &mut Transaction<'_>,
+    operations: &mut Operations,
+    task: TaskId,
+    node: NodeId,
+) -> Result<NodeId, FitError> {
     let request = &tx.snapshot.tasks[task].request;
     // Room that terminating pods still hold is promised, and the task binds in a later session.
     if tx.snapshot.nodes[node.index()].has_idle(request) {
@@ -171,6 +175,7 @@ fn give(tx: &mut Transaction<'_>, operations: &mut Operations, task: TaskId, nod
     } else {
         tx.pipeline(operations, task, node, false);
     }
+    tx.vetoed(operations, task).map_or(Ok(node), Err)
 }
 
 /// Notes why a task fits nowhere.

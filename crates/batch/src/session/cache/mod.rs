@@ -61,9 +61,11 @@ pub struct Cache {
 impl Cache {
     /// Nothing yet.
     pub fn new(setting: Setting) -> Self {
+        let mut snapshot = Snapshot::default();
+        snapshot.facts.extender.clone_from(&setting.extender);
         Self {
             setting,
-            snapshot: Snapshot::default(),
+            snapshot,
             pods: HashMap::new(),
             jobs: HashMap::new(),
             queues: HashMap::new(),

@@ -5,7 +5,7 @@ use crate::session::objects::{
     PREEMPTABLE, TASK_PRIORITY, ZONE, is_critical, is_true, key, request_of, status_of,
 };
 use crate::session::outcome::PodCondition;
-use crate::session::plain::plain_job;
+use crate::session::plain::{gang_of_owner, plain_job};
 use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
@@ -87,8 +87,8 @@ impl Cache {
             upstream.remove(&task.key);
             self.stale_jobs = true;
         }
-        job.has_group &= !job.is_plain;
         job.tasks.retain(|task| *task != index);
+        job.has_group &= !job.is_plain || !job.tasks.is_empty();
         job.recount(&self.snapshot.tasks);
         // The slot must not keep the role's name alive.
         self.snapshot.tasks[index].role = 0;
@@ -250,8 +250,11 @@ impl Cache {
         job.has_group = true;
         job.queue_name = queue_of(&pod.metadata).into();
         job.class_name = pod.spec.priority_class_name.as_str().into();
-        job.created = pod.metadata.creation_timestamp.map(Time::timestamp);
-        job.min_member = 1;
+        let created = pod.metadata.creation_timestamp.map(Time::timestamp);
+        let others = (!job.tasks.is_empty()).then_some(job.created);
+        // A gang of an owner is as old as its first pod.
+        job.created = others.map_or(created, |others| others.min(created));
+        job.min_member = gang_of_owner(&pod.metadata).map_or(1, |(_, count)| count);
         if !pod.spec.node_name.is_empty() {
             job.begin(running());
         }

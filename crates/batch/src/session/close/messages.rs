@@ -51,7 +51,8 @@ pub(super) fn condition_of(
 
 /// The message for a job as a whole.
 pub(super) fn fit_text(session: &Session<'_>, job_id: JobId) -> String {
-    let job = &session.tx.snapshot.jobs[job_id];
+    let tx = &session.tx;
+    let job = &tx.snapshot.jobs[job_id];
     let not = if job.is_ready() { "" } else { "not " };
     let counts = Status::ALL.into_iter().filter_map(|status| {
         let count = job.count(status);
@@ -77,6 +78,8 @@ pub(super) fn fit_text(session: &Session<'_>, job_id: JobId) -> String {
     if let Some(words) = &job.not_enqueued_because {
         text = format!("{text}. Not let in: {words}");
     } else if let Some(words) = session.tx.tiers().topology_objection(job_id) {
+        text = format!("{text}. Not placed: {words}");
+    } else if let Some(words) = tx.plugins.no_place(&tx.snapshot, job.queue) {
         text = format!("{text}. Not placed: {words}");
     }
     let best = job.best_domain.as_ref();

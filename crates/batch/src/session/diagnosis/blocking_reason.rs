@@ -24,7 +24,7 @@ pub enum BlockingReason {
         /// That queue.
         queue: String,
     },
-    /// It is not enqueued.
+    /// It is not enqueued, or its queue takes no jobs.
     #[serde(rename = "notLetIn")]
     NotEnqueued {
         /// The plugin that objects.
@@ -208,6 +208,14 @@ pub(super) fn limited(session: &mut Session<'_>, job_id: JobId) -> Option<Blocki
     let queue = job.queue;
     if job.is_pending() {
         return None;
+    }
+    if let Some(words) = session.tx.plugins.no_place(&session.tx.snapshot, queue) {
+        return Some(BlockingReason::NotEnqueued {
+            plugin: PluginName::Capacity.as_str(),
+            words,
+            lacks: Vec::new(),
+            limited_by: None,
+        });
     }
     let missing = usize::try_from(job.min_member.saturating_sub(job.ready())).unwrap_or(0);
     let tasks = in_order(session, job_id);

@@ -5,6 +5,7 @@ use crate::session::Session;
 use crate::session::diagnosis::blocking_reason;
 use crate::session::domain_search;
 use crate::session::snapshot::Snapshot;
+use crate::session::snapshot::hyper_nodes::TOP;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource, number};
 use crate::session::snapshot::roles::Role;
@@ -109,7 +110,9 @@ pub(super) fn feasibility_of(session: &mut Session<'_>, job: JobId) -> Feasibili
         }
         return feasibility;
     };
-    feasibility.within = Some(session.topology.words(within));
+    // All nodes together are no domain.
+    let words = session.topology.words(within);
+    feasibility.within = Some(words).filter(|words| words != TOP);
     let inside = session.tx.snapshot.node_ids();
     feasibility.nodes = inside
         .filter(|node| session.topology.reaches(Some(within), *node))

@@ -1,10 +1,12 @@
 //! The plugins of a session: one trait with Volcano's hooks, and one file for each plugin. A new plugin is a file, and a
 //! line in [`build`]. Plugins that filter and score nodes are in `evaluate`.
 
+mod build;
 mod capacity;
 mod cdp;
 mod conformance;
 mod drf;
+mod extender;
 mod gang;
 mod gang_eviction;
 mod hierarchy;
@@ -28,6 +30,7 @@ mod tdm;
 mod tiers;
 mod usage;
 
+use build::build;
 pub(crate) use drf::JobShare;
 pub(crate) use network_topology_aware::Purpose;
 use on_nodes::NodeEntry;
@@ -208,6 +211,11 @@ pub(crate) trait Plugin: Debug {
     /// Whether jobs of a queue may have anything: it has a place in the tree of queues, and no queues below.
     fn has_place(&self, queue: QueueId) -> bool {
         true
+    }
+
+    /// Why no job of a queue is enqueued, whatever it requests.
+    fn queue_objection(&self, snapshot: &Snapshot, queue: QueueId) -> Option<String> {
+        None
     }
 
     /// Whether a queue may evict pods of other queues for a request.
@@ -406,60 +414,16 @@ pub(crate) trait Plugin: Debug {
     fn evicts_whole_gangs(&self) -> bool {
         false
     }
-}
 
-/// The plugin of a name as it is when a session opens; `None` for one that only filters or scores nodes.
-fn build(
-    plugin: &conf::Plugin,
-    snapshot: &Snapshot,
-    cluster: &Cluster,
-    (conf, compat): (&conf::Conf, Compat),
-) -> Option<Box<dyn Plugin>> {
-    let arguments = &plugin.arguments;
-    Some(match plugin.name {
-        PluginName::Gang => Box::new(gang::Gang::new(compat)),
-        PluginName::Priority => Box::new(priority::Priority),
-        PluginName::Conformance => Box::new(conformance::Conformance),
-        PluginName::Drf => Box::new(drf::Drf::open(snapshot, plugin)),
-        PluginName::Proportion => Box::new(proportion::Proportion::open(snapshot, compat)),
-        PluginName::Capacity => Box::new(capacity::Capacity::open(snapshot, plugin, compat)),
-        PluginName::Overcommit => {
-            let factor = plugin.arguments.number("overcommit-factor", 1.2);
-            Box::new(overcommit::Overcommit::open(snapshot, compat, factor))
-        }
-        PluginName::Sla => Box::new(sla::Sla::open(arguments)),
-        PluginName::Cdp => Box::new(cdp::Cdp),
-        PluginName::Tdm => Box::new(tdm::Tdm::open(snapshot, cluster, arguments)),
-        PluginName::Pdb => Box::new(pdb::Pdb::open(snapshot, cluster)),
-        PluginName::ResourceQuota => Box::new(resource_quota::ResourceQuotas::default()),
-        PluginName::NodeGroup => Box::new(node_group::NodeGroup::open(snapshot, cluster, plugin)),
-        PluginName::ResourceStrategyFit => {
-            let plugin = resource_strategy_fit::ResourceStrategyFit::open(snapshot, arguments);
-            Box::new(plugin)
-        }
-        PluginName::TaskTopology => Box::new(task_topology::TaskTopology::open(
-            snapshot, arguments, compat,
-        )),
-        PluginName::NetworkTopologyAware => {
-            let plugin = network_topology_aware::NetworkTopologyAware::open(snapshot, arguments);
-            Box::new(plugin)
-        }
-        PluginName::NumaAware => Box::new(numa_aware::NumaAware::open(
-            snapshot, cluster, arguments, compat,
-        )),
-        PluginName::Usage => Box::new(usage::Usage::open(
-            snapshot,
-            cluster,
-            arguments,
-            conf.metrics_interval(),
-            compat,
-        )),
-        PluginName::Rescheduling => {
-            let plugin = rescheduling::Rescheduling::open(snapshot, cluster, arguments, compat);
-            Box::new(plugin)
-        }
-        PluginName::Predicates | PluginName::NodeOrder | PluginName::Binpack => return None,
-    })
+    /// Why a task that has just got a node must not keep it.
+    fn veto(&self, task: TaskId) -> Option<&str> {
+        None
+    }
+
+    /// The session ends. Returns whether the plugin may decide otherwise in the next one although nothing has changed.
+    fn closed(&self) -> bool {
+        false
+    }
 }
 
 /// A plugin in a tier, by its place among the opened ones.
@@ -553,6 +517,29 @@ impl Plugins {
     pub(crate) fn each_shares_mut(&mut self) -> impl Iterator<Item = &mut Shares> {
         let opened = self.opened.iter_mut();
         opened.filter_map(|(_, plugin)| plugin.queue_shares_mut())
+    }
+
+    /// The session ends. Returns whether the next one may have another result although nothing has changed.
+    pub(crate) fn close(&self) -> bool {
+        let all = self.opened.iter();
+        all.fold(false, |other, (_, plugin)| plugin.closed() || other)
+    }
+
+    /// Why no job of a queue is enqueued, whatever it requests; the first plugin that objects.
+    pub(crate) fn queue_objection(&self, snapshot: &Snapshot, queue: QueueId) -> Option<String> {
+        let objection = |plugin: &dyn Plugin| plugin.queue_objection(snapshot, queue);
+        self.all().find_map(objection)
+    }
+
+    /// Why a queue has no place in the tree of queues, so that no pod of its jobs gets a node.
+    pub(crate) fn no_place(&self, snapshot: &Snapshot, queue: QueueId) -> Option<String> {
+        let mut plugins = self.all().filter(|plugin| !plugin.has_place(queue));
+        plugins.find_map(|plugin| plugin.queue_objection(snapshot, queue))
+    }
+
+    /// Why a task that has just got a node must not keep it.
+    pub(crate) fn veto(&self, task: TaskId) -> Option<&str> {
+        self.opened.iter().find_map(|(_, plugin)| plugin.veto(task))
     }
 
     /// Calls the hook of an enqueued job, in each tier that has the plugin.

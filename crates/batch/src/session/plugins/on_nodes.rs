@@ -27,7 +27,8 @@ pub(super) struct NodeEntry {
 const fn judges_nodes(name: PluginName) -> bool {
     matches!(
         name,
-        PluginName::NodeGroup
+        PluginName::Extender
+            | PluginName::NodeGroup
             | PluginName::NumaAware
             | PluginName::ResourceStrategyFit
             | PluginName::TaskTopology

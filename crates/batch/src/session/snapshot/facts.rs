@@ -1,6 +1,7 @@
 //! Objects of other parts of the cluster that single plugins read.
 
 use super::numa::Numa;
+use crate::session::extender_calls::ExtenderCalls;
 use evictd_batch_objects::NodeMetrics;
 use evictd_pod::wire::{ResourceList, Selector};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,4 +32,6 @@ pub(crate) struct Facts {
     pub(crate) budgets: BTreeMap<Arc<str>, Budget>,
     pub(crate) node_metrics: BTreeMap<Box<str>, NodeMetrics>,
     pub(crate) numa: Numa,
+    /// The way to the server of plugin extender; without it the server has no say.
+    pub(crate) extender: Option<Arc<dyn ExtenderCalls>>,
 }

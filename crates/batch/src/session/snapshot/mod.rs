@@ -292,7 +292,7 @@ impl Snapshot {
 }
 
 /// The labels of a task's pod. Those of a pod that has ended are kept with it.
-fn labels_of(cluster: &Cluster, task: &Task) -> TextMap {
+pub(crate) fn labels_of(cluster: &Cluster, task: &Task) -> TextMap {
     if let Some(labels) = task.labels() {
         return labels.clone();
     }

@@ -302,6 +302,16 @@ impl Plugin for Capacity {
         above.find(|at| !snapshot.queues[*at].open)
     }
 
+    fn queue_objection(&self, snapshot: &Snapshot, queue: QueueId) -> Option<String> {
+        let no_place = self.no_place_message(snapshot, queue);
+        let no_place = no_place.filter(|message| !message.is_empty());
+        no_place.or_else(|| {
+            let closed = self.closed_above(snapshot, queue)?;
+            let closed = &snapshot.queues[closed].name;
+            Some(format!("queue {closed} above its queue is not open"))
+        })
+    }
+
     fn job_enqueueable(
         &self,
         tiers: Tiers<'_>,
@@ -314,10 +324,9 @@ impl Plugin for Capacity {
             return Err(message);
         }
         if tiers.snapshot.queues[queue].open
-            && let Some(closed) = self.closed_above(tiers.snapshot, queue)
+            && let Some(message) = self.queue_objection(tiers.snapshot, queue)
         {
-            let closed = &tiers.snapshot.queues[closed].name;
-            return Err(format!("queue {closed} above its queue is not open"));
+            return Err(message);
         }
         self.shares
             .enqueueable(tiers.snapshot, job, request, reserved)

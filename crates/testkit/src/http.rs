@@ -1,4 +1,9 @@
-//! A minimal HTTP server.
+//! A minimal HTTP server, for tests of clients of other servers than Kubernetes' own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "in a test a panic is the report"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,11 +11,11 @@ use std::sync::Arc;
 use std::thread;
 
 /// The head and the body of a request.
-pub(crate) type Request = (String, Vec<u8>);
+pub type Request = (String, Vec<u8>);
 
 /// Answers `count` requests with a code and a body, each over a separate connection. The returned function waits for the last
 /// one and returns all requests.
-pub(crate) fn serve(
+pub fn serve(
     count: usize,
     reply: impl Fn(&str) -> (&'static str, String) + Send + 'static,
 ) -> (SocketAddr, impl FnOnce() -> Vec<Request>) {
@@ -32,7 +37,7 @@ pub(crate) fn serve(
 }
 
 /// Answers every request until the test ends, each in a separate thread.
-pub(crate) fn serve_all(
+pub fn serve_all(
     reply: impl Fn(&str, &[u8]) -> (&'static str, String) + Send + Sync + 'static,
 ) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,0 +1,136 @@
+//! Calls to servers of others, from code that waits for each answer.
+
+use crate::answer::text;
+use crate::{Access, Actions, ApiError};
+use hyper::{Request, Uri, header};
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// The most bytes of an answer.
+const LONGEST_ANSWER: usize = 10 << 20;
+
+/// How many callers may wait at once.
+const CALLERS: usize = 64;
+
+/// A request to a server.
+#[derive(Debug)]
+struct Call {
+    url: String,
+    within: Duration,
+    body: Vec<u8>,
+    answer: mpsc::Sender<Result<String, String>>,
+}
+
+/// Sends POST requests on a thread of its own, one after the other. All requests between two [`Self::begin`] share one time
+/// limit, so that a server without answers delays the caller once. The thread begins with the first request, and ends when this
+/// is dropped.
+#[derive(Debug)]
+pub struct BlockingCalls {
+    /// `None` if the system has no thread left.
+    calls: OnceLock<Option<Sender<Call>>>,
+    /// How long the requests between two beginnings may take together.
+    all_within: Duration,
+    until: Mutex<Instant>,
+}
+
+impl BlockingCalls {
+    /// Requests that take at most so long together.
+    pub fn new(all_within: Duration) -> Self {
+        Self {
+            calls: OnceLock::new(),
+            all_within,
+            until: Mutex::new(Instant::now() + all_within),
+        }
+    }
+
+    /// The time limit of all requests starts anew.
+    pub fn begin(&self) {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        *until = Instant::now() + self.all_within;
+    }
+
+    /// Sends a JSON body. Returns the text of a successful answer of at most 10 MiB.
+    ///
+    /// # Errors
+    /// The URL is no address, or there is no such answer in time. The text does not name the URL.
+    pub fn post(&self, url: &str, within: Duration, body: Vec<u8>) -> Result<String, String> {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let limit = self.all_within.as_secs_f64();
+            return Err(format!(
+                "not asked, because {limit} s of this session are used up"
+            ));
+        }
+        let (answer, answered) = mpsc::channel();
+        let call = Call {
+            url: url.to_owned(),
+            within: within.min(left),
+            body,
+            answer,
+        };
+        let thread = self.calls.get_or_init(|| start().ok());
+        let sent = thread
+            .as_ref()
+            .is_some_and(|calls| calls.try_send(call).is_ok());
+        // The thread has a time limit for each call, so that it always answers.
+        let answer = sent.then(|| answered.recv().ok()).flatten();
+        answer.unwrap_or_else(|| Err("there is no thread for the calls".to_owned()))
+    }
+}
+
+fn start() -> io::Result<Sender<Call>> {
+    // Each caller waits for its answer.
+    let (calls, received) = channel(CALLERS);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let thread = std::thread::Builder::new().name("extender-calls".to_owned());
+    thread.spawn(move || runtime.block_on(serve(received)))?;
+    Ok(calls)
+}
+
+async fn serve(mut calls: Receiver<Call>) {
+    let mut servers = HashMap::new();
+    while let Some(call) = calls.recv().await {
+        let answer = send(&mut servers, &call).await;
+        // The caller may have given up.
+        let _ = call.answer.send(answer);
+    }
+}
+
+async fn send(servers: &mut HashMap<String, Actions>, call: &Call) -> Result<String, String> {
+    let url: Uri = call.url.parse().map_err(|error| format!("{error}"))?;
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let origin = call.url.strip_suffix(path).unwrap_or(&call.url);
+    if !servers.contains_key(origin) {
+        let actions = connect(origin).await.map_err(|error| error.to_string())?;
+        servers.insert(origin.to_owned(), actions);
+    }
+    let actions = servers.get(origin).ok_or("no client")?;
+    let request = Request::post(path)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(call.body.clone());
+    let client = actions.client();
+    let answer = async {
+        let request = request.map_err(kube::Error::HttpError)?;
+        text(client, request, LONGEST_ANSWER).await
+    };
+    let what = "extender";
+    let answer = actions.call(what, call.within, answer).await;
+    answer.map_err(|error| {
+        let message = error.to_string();
+        let problem = message.strip_prefix(what).unwrap_or(&message);
+        problem.trim_start_matches(": ").to_owned()
+    })
+}
+
+/// Without credentials, and with the certificates that this machine trusts.
+async fn connect(origin: &str) -> Result<Actions, ApiError> {
+    let cluster = serde_json::json!({ "server": origin });
+    let user = serde_json::Value::Null;
+    Access::to_server(origin, &cluster, &user).await?.actions()
+}
