@@ -340,6 +340,7 @@ impl Plugin for Extender {
         Some(Refusal {
             texts: vec![text],
             unresolvable,
+            ..Refusal::default()
         })
     }
 
