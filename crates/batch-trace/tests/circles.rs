@@ -1,5 +1,9 @@
 //! No sequence of sessions evicts and starts the same jobs for ever: random traces with gangs, elastic jobs and all orders of actions.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "in a test a panic is the report; the command that plays many prints its figures"
+)]
 
 use evictd_batch::conf::Conf;
 use evictd_batch_objects::Compat;

@@ -74,6 +74,9 @@ fn a_job_with_a_hard_topology_waits_for_room_in_one_rack() {
     assert_eq!(four(json!({"mode": "soft", "highestTierAllowed": 1})), 1);
 }
 
+/// Changes a trace.
+type Change<'c> = &'c dyn Fn(&mut Value);
+
 #[test]
 fn mistakes_in_hyper_nodes_are_reported_with_their_fields() {
     let mistakes = |change: &dyn Fn(&mut Value)| {
@@ -85,7 +88,6 @@ fn mistakes_in_hyper_nodes_are_reported_with_their_fields() {
             .map(|(field, what)| format!("{field}: {what}"))
             .collect::<Vec<_>>()
     };
-    type Change<'c> = &'c dyn Fn(&mut Value);
     let cases: [(Change<'_>, &str); 6] = [
         (
             &|trace| trace["hyperNodes"][1]["nodes"][0] = json!("c-0"),

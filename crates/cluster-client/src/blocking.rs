@@ -6,8 +6,9 @@ use hyper::{Request, Uri, header};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::Instant;
 
 /// The most bytes of an answer.
 const LONGEST_ANSWER: usize = 10 << 20;

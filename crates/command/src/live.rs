@@ -120,11 +120,11 @@ pub fn show_live<T>(
         let view = View::of_stdout().plain();
         return write_to_stdout(&page(&data, None, view, None));
     }
-    let screen = Screen::open()?;
+    let _screen = Screen::open()?;
     let mut lost = None;
     loop {
-        let size = screen.draw(|view, rows| page(&data, lost.as_deref(), view, Some(rows)))?;
-        match screen.wait(every, size)? {
+        let size = Screen::draw(|view, rows| page(&data, lost.as_deref(), view, Some(rows)))?;
+        match Screen::wait(every, size)? {
             Event::Quit => return Ok(()),
             Event::Resized => continue,
             Event::Due => {}
@@ -177,7 +177,7 @@ impl Screen {
     }
 
     /// Draws a page, and returns the size of the terminal.
-    fn draw(&self, page: impl FnOnce(View, usize) -> String) -> io::Result<(u16, u16)> {
+    fn draw(page: impl FnOnce(View, usize) -> String) -> io::Result<(u16, u16)> {
         let view = View::of_stdout();
         let size = Self::size();
         let rows = match size.1 {
@@ -196,7 +196,7 @@ impl Screen {
         size.map_or((0, 0), |size| (size.ws_col, size.ws_row))
     }
 
-    fn wait(&self, time: Duration, size: (u16, u16)) -> io::Result<Event> {
+    fn wait(time: Duration, size: (u16, u16)) -> io::Result<Event> {
         let slice = Timespec {
             tv_sec: 0,
             tv_nsec: i64::from(SLICE.subsec_nanos()),

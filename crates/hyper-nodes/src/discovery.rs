@@ -188,8 +188,11 @@ impl Discovery {
             }
         }
         let name_of = |label: &(String, String)| names.get(label).cloned().unwrap_or_default();
-        let named = found.iter().filter(|one| names.contains_key(&one.label));
-        named.map(|one| one.object(&name_of)).collect()
+        found
+            .iter()
+            .filter(|one| names.contains_key(&one.label))
+            .map(|one| one.object(&name_of))
+            .collect()
     }
 }
 

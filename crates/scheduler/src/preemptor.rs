@@ -160,7 +160,7 @@ fn admitted(document: &Document, loaded: &mut Loaded) -> Result<wire::Pod, Preem
             "exactly one is needed: a Pod, a list with one, or a workload with a pod template";
         let held = counts_of(&ignored);
         let unknown = loaded.objects.unknown_workloads.lines();
-        let unknown: String = unknown.iter().map(|line| format!("; {line}")).collect();
+        let unknown: String = unknown.iter().flat_map(|line| ["; ", line]).collect();
         return Err(document
             .wrong(format!("holds {count} pods; {needed}{held}{unknown}"))
             .into());

@@ -89,21 +89,18 @@ impl DeferredResizes {
             return;
         }
         let desired = |pod: &wire::Pod| Requests::of(pod, Counted::Desired).list();
-        match self.pods.get_mut(&key) {
-            Some(known) => {
-                known.is_active |= desired(&known.pod) != desired(new);
-                known.pod = Arc::clone(new);
-            }
-            None => {
-                let resize = DeferredResize {
-                    pod: Arc::clone(new),
-                    since: now,
-                    attempts: 0,
-                    message: String::new(),
-                    is_active: true,
-                };
-                self.pods.insert(key, resize);
-            }
+        if let Some(known) = self.pods.get_mut(&key) {
+            known.is_active |= desired(&known.pod) != desired(new);
+            known.pod = Arc::clone(new);
+        } else {
+            let resize = DeferredResize {
+                pod: Arc::clone(new),
+                since: now,
+                attempts: 0,
+                message: String::new(),
+                is_active: true,
+            };
+            self.pods.insert(key, resize);
         }
     }
 

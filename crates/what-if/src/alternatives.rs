@@ -90,13 +90,16 @@ fn explore<T: Propose>(
     }
 }
 
+/// Changes, and the obstacle that is left.
+type Step<T> = (Vec<<T as Trial>::Change>, Option<<T as Trial>::Obstacle>);
+
 /// The first set that leads to another obstacle, with that obstacle: the next step answers it.
 fn first_that_helps<T: Propose>(
     trial: &mut T,
     changes: &[T::Change],
     before: &T::Obstacle,
     options: Options<T::Change>,
-) -> Option<(Vec<T::Change>, Option<T::Obstacle>)> {
+) -> Option<Step<T>> {
     options.into_iter().find_map(|option| {
         let changes = [changes, &option].concat();
         let after = trial.obstacle(&changes);

@@ -51,14 +51,15 @@ impl Picture {
             Some(..LOW) => MESSAGE.0,
             Some(_) => MESSAGE.1,
         };
-        let (head, last) = (self.head(lost, view, lines), self.last(view, lines));
-        let others = head.lines().count() + last.lines().count() + 1 + RANKED + 1;
+        let head = self.head(lost, view, lines);
+        let decision = self.last(view, lines);
+        let others = head.lines().count() + decision.lines().count() + 1 + RANKED + 1;
         let room = rows.map_or(usize::MAX, |rows| rows.saturating_sub(others));
         let sections = [
             Section::head(&head),
             self.signals(view, room),
             self.ranked(view).giving_way(),
-            Section::new("last decision", &last),
+            Section::new("last decision", &decision),
         ];
         Section::page(&sections, view, rows)
     }

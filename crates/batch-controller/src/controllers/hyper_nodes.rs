@@ -227,10 +227,10 @@ impl Calls {
         let path = format!("{HYPER_NODES}/{name}");
         let stored: Result<HyperNode, _> = match call {
             HyperNodeCall::Create(object) => self.create(HYPER_NODES.to_owned(), &object).await,
-            HyperNodeCall::Patch(patch) => self.patch(path, MERGE_PATCH, &patch).await,
-            HyperNodeCall::PatchStatus(patch) => {
+            HyperNodeCall::Patch(change) => self.patch(path, MERGE_PATCH, &change).await,
+            HyperNodeCall::PatchStatus(change) => {
                 let path = format!("{path}/status");
-                self.patch(path, MERGE_PATCH, &patch).await
+                self.patch(path, MERGE_PATCH, &change).await
             }
             HyperNodeCall::Delete(options) => {
                 return match self

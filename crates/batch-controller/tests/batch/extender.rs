@@ -7,7 +7,8 @@ use evictd_testkit::program::{self, answer, page, stderr};
 use serde_json::{Value, json};
 use std::process::Output;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A session with two nodes, a job, and a server at this address that judges nodes.
 fn session(url: &str, more: &str) -> Value {

@@ -127,16 +127,16 @@ fn s6_245_a_source_that_stays_out_is_refused_at_the_start_and_by_a_reload() {
     assert!(stderr(&output).contains(&line), "{}", stderr(&output));
 
     std::fs::write(path, CONF).unwrap();
-    let live = live(&conf);
-    live.admin.create(node("n1", "a")).unwrap();
-    until_racks(&live, &["a: n1, 1"]);
+    let running = live(&conf);
+    running.admin.create(node("n1", "a")).unwrap();
+    until_racks(&running, &["a: n1, 1"]);
     std::fs::write(path, refused).unwrap();
-    let note = live.event_note("vc-controller-manager", "InvalidConfiguration");
+    let note = running.event_note("vc-controller-manager", "InvalidConfiguration");
     assert!(
         note.contains(":2:11: ") && note.contains("last valid"),
         "{note}"
     );
     // The earlier sources are in force.
-    live.admin.create(node("n2", "b")).unwrap();
-    until_racks(&live, &["a: n1, 1", "b: n2, 1"]);
+    running.admin.create(node("n2", "b")).unwrap();
+    until_racks(&running, &["a: n1, 1", "b: n2, 1"]);
 }

@@ -11,9 +11,12 @@ use std::time::Duration;
 
 type Answer = Result<Value, String>;
 
+/// By the verb and the request.
+type AnswerOf = dyn Fn(&str, &Value) -> Answer + Send + Sync;
+
 /// A server that answers by the verb, and notes all requests.
 struct Server {
-    answer: Box<dyn Fn(&str, &Value) -> Answer + Send + Sync>,
+    answer: Box<AnswerOf>,
     asked: Mutex<Vec<(String, Value)>>,
 }
 

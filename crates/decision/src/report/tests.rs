@@ -6,7 +6,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
-fn record(id: &str, second: i64, more: Value) -> Record {
+fn record(id: &str, second: i64, more: &Value) -> Record {
     let mut record = json!({
         "id": id, "time": at(second), "kind": "hard", "signal": "memory.available", "resource": "memory",
     });
@@ -28,30 +28,30 @@ fn decisions_are_counted_by_signal_and_owner_in_their_time() {
     let gone = |seconds: f64| json!({ "processes": 1, "method": "cgroup-kill", "reactionSeconds": seconds });
     let owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "shop", "name": "cart", "uid": "o", "evictions": 2 });
     let records = [
-        record("old", -1, json!({ "pod": "shop/old", "uid": "u" })),
+        record("old", -1, &json!({ "pod": "shop/old", "uid": "u" })),
         record(
             "1",
             0,
-            json!({ "pod": "shop/cart-1", "uid": "u1", "owner": owner, "outcome": gone(0.4) }),
+            &json!({ "pod": "shop/cart-1", "uid": "u1", "owner": owner, "outcome": gone(0.4) }),
         ),
         record(
             "2",
             5,
-            json!({ "pod": "shop/cart-2", "uid": "u2", "owner": owner, "outcome": gone(0.2) }),
+            &json!({ "pod": "shop/cart-2", "uid": "u2", "owner": owner, "outcome": gone(0.2) }),
         ),
         record(
             "3",
             6,
-            json!({ "pod": "shop/cart-3", "uid": "u3", "owner": owner, "outcome": { "error": "EPERM" } }),
+            &json!({ "pod": "shop/cart-3", "uid": "u3", "owner": owner, "outcome": { "error": "EPERM" } }),
         ),
-        record("4", 7, json!({ "pod": "shop/dry", "dryRun": true })),
-        record("5", 8, json!({ "why": "nobody" })),
+        record("4", 7, &json!({ "pod": "shop/dry", "dryRun": true })),
+        record("5", 8, &json!({ "why": "nobody" })),
         record(
             "6",
             9,
-            json!({ "kind": "admission", "signal": "MemoryPressure", "pod": "shop/new", "uid": "n" }),
+            &json!({ "kind": "admission", "signal": "MemoryPressure", "pod": "shop/new", "uid": "n" }),
         ),
-        record("late", 11, json!({ "pod": "shop/late", "uid": "u" })),
+        record("late", 11, &json!({ "pod": "shop/late", "uid": "u" })),
     ];
     let report = Report::of(&records, at(0), at(10));
     let expected = Counts {
@@ -89,7 +89,7 @@ fn pods_above_their_request_have_percentiles() {
     let records: Vec<Record> = usages
         .map(|usage| {
             let ranking = [row("a/hog", usage * 10, 500, 0), row("a/calm", 5, 10, 0)];
-            record(&usage.to_string(), usage, json!({ "ranking": ranking }))
+            record(&usage.to_string(), usage, &json!({ "ranking": ranking }))
         })
         .collect();
     let report = Report::of(&records, at(0), at(1000));
@@ -143,7 +143,7 @@ fn the_kubelets_choice_for_the_same_figures() {
             "memory"
         };
         let more = json!({ "pod": "a/far", "uid": "u", "signal": signal, "resource": resource, "ranking": ranking });
-        let report = Report::of(&[record("1", 1, more)], at(0), at(10));
+        let report = Report::of(&[record("1", 1, &more)], at(0), at(10));
         let kubelet = &report.kubelet;
         let choice = match expected {
             Some("a/far") => kubelet.same == 1,

@@ -235,7 +235,7 @@ impl Agent {
     /// Handles an event of a termination. Returns the error if it will affect every other pod too.
     pub(super) fn note_termination(&mut self, event: TerminationEvent) -> Option<EvictError> {
         match event {
-            TerminationEvent::Ended(ended) => self.note_ended(ended),
+            TerminationEvent::Ended(ended) => self.note_ended(*ended),
             TerminationEvent::HookEnded(uid, hook) => {
                 if let Some(departure) = self.housekeeper.departures().get(&uid) {
                     notes::hook_ended(departure, &hook);

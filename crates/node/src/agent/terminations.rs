@@ -41,7 +41,7 @@ pub(super) struct Ended {
 /// The next event of a pod that is being terminated.
 pub(super) enum TerminationEvent {
     /// Its processes have ended, or could not be ended.
-    Ended(Ended),
+    Ended(Box<Ended>),
     /// The pre-kill hook of the pod with this UID has ended.
     HookEnded(String, record::Hook),
     /// The API server has answered to its notice.
@@ -240,12 +240,13 @@ impl Terminations {
                 let _ = send.send(TerminationEvent::HookEnded(uid.clone(), hook.clone()));
             }
             let result = evictor.evict(&victim, grace, &cut).await;
-            let _ = send.send(TerminationEvent::Ended(Ended {
+            let ended = Ended {
                 uid,
                 again,
                 result,
                 hook,
-            }));
+            };
+            let _ = send.send(TerminationEvent::Ended(Box::new(ended)));
         });
     }
 

@@ -258,11 +258,13 @@ fn manifests_of<R: Read>(
         return Err(WhatIfError::NoPods {
             names: names.join(", "),
             held: counts_of(&ignored),
-            unknown: unknown.iter().map(|line| format!("; {line}")).collect(),
+            unknown: unknown.iter().flat_map(|line| ["; ", line]).collect(),
         });
     }
     let assumptions = &mut known.assumptions;
-    unknown.into_iter().for_each(|line| assumptions.note(line));
+    for line in unknown {
+        assumptions.note(line);
+    }
     Ok((created, known))
 }
 

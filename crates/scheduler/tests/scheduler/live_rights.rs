@@ -67,7 +67,7 @@ fn rules() -> Value {
 fn a_server_without_pod_groups_and_the_role_of_kube_scheduler_are_enough() {
     let api = ApiServer::start().unwrap();
     api.set(|settings| {
-        settings.unknown_kinds = vec!["podgroups", "compositepodgroups", "devicetaintrules"]
+        settings.unknown_kinds = vec!["podgroups", "compositepodgroups", "devicetaintrules"];
     });
     api.grant("token", "system:kube-scheduler", Some(rules()));
     let kubeconfig = api.kubeconfig_of("token");

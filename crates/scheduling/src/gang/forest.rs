@@ -206,7 +206,7 @@ impl Composites {
             }
         } else {
             if let Some(parent) = parent {
-                self.unlink(parent, &child, was_ready);
+                self.unlink(&parent, &child, was_ready);
             }
             if let Some(parent) = new_parent {
                 self.link(parent, child, is_ready);
@@ -225,14 +225,14 @@ impl Composites {
     }
 
     /// A group does not name this parent any more.
-    pub(crate) fn unlink(&mut self, parent: Arc<str>, child: &Child, was_ready: bool) {
-        if let Some(composite) = self.0.get_mut(&parent) {
+    pub(crate) fn unlink(&mut self, parent: &Arc<str>, child: &Child, was_ready: bool) {
+        if let Some(composite) = self.0.get_mut(parent) {
             composite.children.remove(child);
         }
         if was_ready {
-            self.count_ready(Arc::clone(&parent), false);
+            self.count_ready(Arc::clone(parent), false);
         }
-        self.remove_if_empty(&parent);
+        self.remove_if_empty(parent);
     }
 
     /// A child has become ready, or is not ready any more. Its parents follow.

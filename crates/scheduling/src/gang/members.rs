@@ -118,7 +118,7 @@ impl Groups {
         group.object = object;
         let (new_parent, is_ready) = (group.parent(), group.is_ready());
         if let Some(parent) = old_parent {
-            self.composites.unlink(parent, &child, was_ready);
+            self.composites.unlink(&parent, &child, was_ready);
         }
         if let Some(parent) = new_parent {
             self.composites.link(parent, child, is_ready);
@@ -268,7 +268,7 @@ impl Groups {
             while let Some(name) = parent.filter(|name| seen.insert(Arc::clone(name))) {
                 let composite = self.composites.get(&name);
                 let object = composite.and_then(|composite| composite.object());
-                parent = composite.and_then(|composite| composite.parent());
+                parent = composite.and_then(super::forest::Composite::parent);
                 found.extend(object.cloned().map(GroupObject::CompositePodGroup));
             }
         }

@@ -187,7 +187,7 @@ impl<'t> TreeTrial<'t> {
         };
         match self.tree.groups[index].object {
             GroupObject::PodGroup(_) => self.try_pods(pass, index, regions, extent),
-            GroupObject::CompositePodGroup(_) => self.try_groups(pass, index, regions, extent),
+            GroupObject::CompositePodGroup(_) => self.try_groups(pass, index, &regions, extent),
         }
     }
 
@@ -245,7 +245,7 @@ impl<'t> TreeTrial<'t> {
         &mut self,
         pass: &mut Pass<'_, '_>,
         index: usize,
-        regions: Vec<Region<'t>>,
+        regions: &[Region<'t>],
         extent: Extent,
     ) -> bool {
         let (range, subtree) = (
@@ -254,10 +254,10 @@ impl<'t> TreeTrial<'t> {
         );
         let mut fitting = Vec::new();
         let mut first = None;
-        if let [only] = &*regions {
+        if let [only] = regions {
             fitting.push((0, 0, only.clone()));
         } else {
-            for region in &regions {
+            for region in regions {
                 self.begin(index, region.clone());
                 let is_placed = self.try_children(pass, index, Extent::All);
                 let fit = pass.placed(range.clone());

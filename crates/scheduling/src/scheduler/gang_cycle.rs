@@ -27,8 +27,8 @@ const MAX_ROUNDS: u32 = 64;
 
 impl Scheduler {
     /// Tries the pods of a gang together and queues their attempts. `rounds` counts the earlier requests to extenders.
-    pub(super) fn schedule_gang(&mut self, now: Timestamp, gang: Gang, rounds: u32) {
-        let members = self.members(now, &gang);
+    pub(super) fn schedule_gang(&mut self, now: Timestamp, gang: &Gang, rounds: u32) {
+        let members = self.members(now, gang);
         if self.extenders.holds_gang(&gang.name) {
             let message = format!("{} is being decided about", title(&gang.name));
             return self.reject_members(now, members, &GangFitError::of(message), None);
@@ -50,7 +50,7 @@ impl Scheduler {
         }
     }
 
-    fn try_gang(&mut self, now: Timestamp, gang: Gang, members: Vec<Member>, rounds: u32) {
+    fn try_gang(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>, rounds: u32) {
         if self.state.cluster().nodes().is_empty() {
             let message = "no nodes available to schedule pods";
             return self.end_members(now, members, |_, _| Err(message.to_owned()));
@@ -68,10 +68,10 @@ impl Scheduler {
         let scheduled = self.state.queue.common_of_scheduled(&gang.tree);
         let root = gang.tree.root().map(|root| &root.object);
         if let Some(message) = root.and_then(|root| validate(root, &members, &scheduled)) {
-            return self.fail_group(now, &gang, members, &message);
+            return self.fail_group(now, gang, members, &message);
         }
         let domains = gang.tree.domains(self.state.cluster());
-        self.try_tree(now, (&gang, rounds), members, &domains);
+        self.try_tree(now, (gang, rounds), members, &domains);
     }
 
     fn try_tree(
@@ -261,7 +261,7 @@ impl Scheduler {
             None => "".into(),
         };
         let ((), cost) = self.interruptible(true, |scheduler| {
-            scheduler.schedule_gang(now, gang, calls.rounds);
+            scheduler.schedule_gang(now, &gang, calls.rounds);
         });
         self.state.queue.count_cost(&namespace, cost, false);
         let waits_again = self.extenders.keep_new_pods(name, calls.has_new_pods);

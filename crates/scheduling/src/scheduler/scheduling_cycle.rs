@@ -68,7 +68,7 @@ impl Scheduler {
             self.put_off(now, &key, &namespace)
         } else if let Some(gang) = self.state.queue.take_gang(&popped) {
             let ((), cost) = self.interruptible(has_turn, |scheduler| {
-                scheduler.schedule_gang(now, gang, 0);
+                scheduler.schedule_gang(now, &gang, 0);
             });
             self.state.queue.count_cost(&namespace, cost, has_turn);
             return self.attempt(now);

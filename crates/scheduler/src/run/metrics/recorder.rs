@@ -99,7 +99,9 @@ impl Recorder for MetricsRecorder {
     }
 
     fn samples_plugins(&self) -> bool {
-        self.attempts.load(Ordering::Relaxed) % ATTEMPTS == 0
+        self.attempts
+            .load(Ordering::Relaxed)
+            .is_multiple_of(ATTEMPTS)
     }
 
     fn samples_hints(&self) -> bool {

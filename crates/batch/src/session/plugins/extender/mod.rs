@@ -27,13 +27,16 @@ const LONGEST_REQUEST: usize = 64 << 20;
 /// The most characters of a message of the server that a condition repeats.
 const LONGEST_MESSAGE: usize = 256;
 
+/// The text of a response, or why there is none.
+type Answer = Result<Box<str>, Box<str>>;
+
 #[derive(Debug)]
 pub(super) struct Extender {
     settings: Settings,
     calls: Arc<dyn ExtenderCalls>,
     names: Names,
     /// Responses by verb and request, so that the same question is sent once. A notification clears them.
-    answers: RefCell<HashMap<u64, Result<Box<str>, Box<str>>>>,
+    answers: RefCell<HashMap<u64, Answer>>,
     /// Tasks whose last allocation the server refused, with its words.
     vetoes: HashMap<TaskId, String>,
     /// Whether a question was sent in this session.
