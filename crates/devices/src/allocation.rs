@@ -47,7 +47,7 @@ pub(crate) fn of(
             results: results.collect(),
             config: match release {
                 Release::V1_36 => configurations(claim, chosen),
-                Release::V1_37 => short(claim, configurations(claim, chosen)),
+                Release::V1_37 => short(claim, chosen, configurations(claim, chosen)),
             },
         },
         node_selector: node_selector(given, node),
@@ -157,17 +157,20 @@ fn configurations(claim: &Claim, chosen: &[ResolvedSubrequest<'_>]) -> Vec<Alloc
     configurations
 }
 
-/// As 1.37 writes them: each once, and without requests where it is for all of the claim (S7-194).
-fn short(claim: &Claim, all: Vec<AllocatedConfiguration>) -> Vec<AllocatedConfiguration> {
+/// As 1.37 writes them: each once, and without requests where it is for all of the claim (S7-194). One that names another
+/// alternative of a request is not for that request.
+fn short(
+    claim: &Claim,
+    chosen: &[ResolvedSubrequest<'_>],
+    all: Vec<AllocatedConfiguration>,
+) -> Vec<AllocatedConfiguration> {
     let mut short: Vec<AllocatedConfiguration> = Vec::new();
     for mut configuration in all {
         let named = &configuration.configuration.requests;
-        let is_named = |request: &str| {
-            let mut named = named.iter().map(|name| base(name));
-            named.any(|name| name == request)
-        };
-        let mut requests = claim.requests.iter();
-        if requests.all(|request| is_named(&request.name)) {
+        let mut requests = claim.requests.iter().zip(chosen);
+        if requests.all(|(request, chosen)| {
+            named.contains(&request.name) || named.contains(&chosen.subrequest.name)
+        }) {
             configuration.configuration.requests.clear();
         }
         if !short.contains(&configuration) {
@@ -175,11 +178,6 @@ fn short(claim: &Claim, all: Vec<AllocatedConfiguration>) -> Vec<AllocatedConfig
         }
     }
     short
-}
-
-/// The request of an alternative.
-fn base(name: &str) -> &str {
-    name.split_once('/').map_or(name, |(request, _)| request)
 }
 
 /// The nodes that can use the devices: the node of the first node-local device, or the nodes that all devices allow.

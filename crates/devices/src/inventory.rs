@@ -57,6 +57,11 @@ impl Inventory {
         self.release = release;
     }
 
+    #[cfg(test)]
+    pub(crate) const fn slice_versions(&self) -> u64 {
+        self.slice_versions
+    }
+
     pub(crate) const fn release(&self) -> Release {
         self.release
     }
@@ -159,7 +164,11 @@ impl Inventory {
         let concerned = slices.filter(|(_, slice)| concerns(slice));
         let concerned = concerned.map(|(name, slice)| (Arc::clone(name), Arc::clone(slice)));
         for (name, slice) in concerned.collect::<Vec<_>>() {
-            self.put_published(name, slice.published());
+            let published = slice.published();
+            // A new version of a slice costs an evaluation of every selector.
+            if !self.taint_rules.leave(&slice, published.clone()) {
+                self.put_published(name, published);
+            }
         }
     }
 
@@ -211,7 +220,8 @@ impl Inventory {
         {
             return;
         }
-        if wire.status.allocation.is_none() {
+        let known = self.claims.get(&key);
+        if known.is_some_and(|known| !has_same_devices(&known.wire, &wire)) {
             self.late.remove(&key);
         }
         // The old version's devices are freed before the new version's devices count.
@@ -449,6 +459,16 @@ impl Inventory {
             }
         }
     }
+}
+
+/// Whether two versions of a claim have the same devices. The watch may have missed what was between them.
+fn has_same_devices(old: &wire::ResourceClaim, new: &wire::ResourceClaim) -> bool {
+    let (had, has) = (&old.status.allocation, &new.status.allocation);
+    let both = had.as_ref().zip(has.as_ref());
+    old.metadata.uid == new.metadata.uid
+        && both.is_some_and(|(had, has)| {
+            had.has_devices_of(has) && had.allocation_timestamp == has.allocation_timestamp
+        })
 }
 
 /// The UID of the pod whose extended resources a special claim serves.

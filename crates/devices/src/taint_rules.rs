@@ -1,5 +1,6 @@
 //! Taints that rules add to published devices (S7-192).
 
+use crate::slice::Slice;
 use evictd_pod::wire::{Device, DeviceTaintRule, DeviceTaintRuleSpec, SliceSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,15 @@ impl TaintRules {
     /// Removes a rule and returns it.
     pub(crate) fn remove(&mut self, name: &str) -> Option<DeviceTaintRuleSpec> {
         self.0.remove(name)
+    }
+
+    /// Whether a slice has the taints of these rules already.
+    pub(crate) fn leave(&self, slice: &Slice, mut published: SliceSpec) -> bool {
+        let rules = self.taint(&mut published);
+        let devices = slice.spec.devices.iter();
+        let has = devices.map(|device| &device.taints);
+        let gets = published.devices.iter().map(|device| &device.taints);
+        has.eq(gets) && slice.rules.iter().flatten().eq(rules.iter().flatten())
     }
 
     /// Adds the taints to the devices of a published slice, after those of the driver. Returns the names of the rules by

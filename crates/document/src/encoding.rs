@@ -61,8 +61,8 @@ impl<R: Read> Utf8<R> {
         Ok(encoding)
     }
 
-    /// Decodes a part of UTF-16. At the end nothing is left to read.
-    fn decode(&mut self, number: fn([u8; 2]) -> u16) -> io::Result<()> {
+    /// Decodes a part of UTF-16. At the end nothing is left to read. Returns whether more may come.
+    fn decode(&mut self, number: fn([u8; 2]) -> u16) -> io::Result<bool> {
         let limit = u64::try_from(CHUNK).unwrap_or(u64::MAX);
         let count = self
             .source
@@ -88,7 +88,7 @@ impl<R: Read> Utf8<R> {
         self.text = text
             .ok_or_else(|| invalid("is not UTF-16 text"))?
             .into_bytes();
-        Ok(())
+        Ok(count > 0)
     }
 }
 
@@ -98,12 +98,14 @@ impl<R: Read> Read for Utf8<R> {
             Some(encoding) => encoding,
             None => self.begin()?,
         };
-        if self.at == self.text.len() {
-            match encoding {
+        // A part may be less than a character, which is not the end.
+        let mut more = true;
+        while more && self.at == self.text.len() {
+            more = match encoding {
                 Encoding::Utf8 => return self.source.read(buffer),
                 Encoding::Utf16Little => self.decode(u16::from_le_bytes)?,
                 Encoding::Utf16Big => self.decode(u16::from_be_bytes)?,
-            }
+            };
         }
         let ready = &self.text[self.at..];
         let count = ready.len().min(buffer.len());
@@ -172,8 +174,14 @@ mod tests {
         ]
         .concat();
         let odd = [&[0xff, 0xfe][..], b"{"].concat();
+        // The last part is less than a character.
+        let part = utf16(&"{".repeat(CHUNK / 2 + 1), u16::to_le_bytes);
+        let cut = [&[0xff, 0xfe][..], &part, &[0x00, 0xd8]].concat();
+        let cut_in_two = [&[0xff, 0xfe][..], &part, b"{"].concat();
         let cases = [
             (half, "is not UTF-16 text"),
+            (cut, "is not UTF-16 text"),
+            (cut_in_two, "is not UTF-16 text"),
             (odd, "is not UTF-16 text"),
             (
                 vec![0x1f, 0x8b, 8, 0],

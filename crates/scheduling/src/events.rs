@@ -185,10 +185,11 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
         Change::DeviceClass(delta) => {
             of_other(delta, Kind::DeviceClassAdd, Kind::DeviceClassUpdate)
         }
-        // Kubernetes' scheduler sees the slices change (S7-192). A new rule wakes no pod, because it only adds a taint.
+        // Kubernetes' scheduler sees the slices change (S7-192). A new rule wakes no pod, because it only adds a taint. A controller
+        // writes the status of rules often, which changes no slice.
+        Change::DeviceTaintRule(Delta { old: None, .. }) => Vec::new(),
         Change::DeviceTaintRule(delta) => {
-            let had = delta.old.is_some();
-            had.then_some(Kind::SliceUpdate).into_iter().collect()
+            where_changed(delta, Kind::SliceUpdate, |rule| &rule.spec)
         }
         Change::Namespace(delta) => where_changed(delta, Kind::Namespace, |namespace| {
             &namespace.metadata.labels

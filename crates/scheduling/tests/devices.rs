@@ -3,6 +3,7 @@
 
 mod scenario;
 
+use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_pod::wire;
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{
@@ -306,4 +307,33 @@ fn a_freed_device_is_kept_for_the_pod_that_preempted_for_it() {
     // There is enough for both with one more.
     scene.card("y");
     assert_eq!(scene.placed(), pairs(&[("uid-other", "y")]));
+}
+
+/// A controller writes the status of a rule whenever it evicts a pod. No device changes then.
+#[test]
+fn s7_192_a_rule_wakes_pods_when_it_changes_devices_and_not_when_its_status_does() {
+    let rule = |device: &str, version: &str| {
+        let rule = json!({ "metadata": { "name": "r", "resourceVersion": version }, "spec": {
+            "deviceSelector": { "device": device }, "taint": { "key": "broken", "effect": "NoSchedule" } } });
+        Some(Arc::new(
+            serde_json::from_value::<wire::DeviceTaintRule>(rule).unwrap(),
+        ))
+    };
+    let mut scene = Scene::start();
+    scene
+        .0
+        .scheduler
+        .set_compatibility(Compatibility::of(Release::V1_37));
+    let change = |scene: &mut Scene, old, new| {
+        scene.tell(&Event::Change(Change::DeviceTaintRule(Delta { old, new })));
+    };
+    change(&mut scene, None, rule("card", "1"));
+    scene.card("x");
+    scene.pod("p", "");
+    let tries = |scene: &mut Scene| scene.0.scheduler.attempt(scene.0.now).is_some();
+    assert!(tries(&mut scene) && !tries(&mut scene));
+    change(&mut scene, rule("card", "1"), rule("card", "2"));
+    assert!(!tries(&mut scene));
+    change(&mut scene, rule("card", "2"), rule("other", "3"));
+    assert_eq!(scene.placed(), pairs(&[("p", "x")]));
 }

@@ -243,6 +243,38 @@ fn the_first_device_that_is_not_ready_decides() {
     ));
 }
 
+/// S7-163: the watch may have missed that the claim was deallocated, or deleted and created again.
+#[test]
+fn s7_163_devices_are_late_until_the_claim_has_others() {
+    let conditional = |device: &str| {
+        let conditions = json!({ "bindingConditions": ["Ready"] });
+        allocated("c", json!([result(device, conditions)]))
+    };
+    let is_late = |known: &Inventory| {
+        let claim = known.claim("shop", "c").unwrap();
+        known.has_failed_binding(claim, claim.status.allocation.as_ref().unwrap())
+    };
+    let mut again = conditional("a");
+    again.metadata.uid = "another".into();
+    let mut anew = conditional("a");
+    let allocation = anew.status.allocation.as_mut().unwrap();
+    allocation.allocation_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
+    for (new, stays) in [
+        (conditional("a"), true),
+        (conditional("b"), false),
+        (again, false),
+        (anew, false),
+    ] {
+        let mut known = inventory();
+        known.put_claim(conditional("a"));
+        assert!(!is_late(&known));
+        known.devices_are_late("shop", "c");
+        assert!(is_late(&known));
+        known.put_claim(new);
+        assert_eq!(is_late(&known), stays);
+    }
+}
+
 /// S7-172, S7-173
 #[test]
 fn init_containers_reuse_the_devices_of_later_containers() {

@@ -97,3 +97,32 @@ fn s7_194_configurations_name_no_requests_that_are_all_and_come_once_from_1_37_o
         assert_eq!(config.collect::<Vec<_>>(), expected, "{release:?}");
     }
 }
+
+/// A configuration of an alternative that was not chosen must not reach the devices of the chosen one.
+#[test]
+fn s7_194_a_configuration_of_another_alternative_keeps_its_requests() {
+    let mut known = of(Release::V1_37);
+    let devices = json!({ "devices": [gpu("x", "m", 0), gpu("y", "m", 0)] });
+    known.put_slice(slice("one", devices));
+    let alternative =
+        |name: &str, count: u32| json!({ "name": name, "deviceClassName": "gpu", "count": count });
+    let requests = json!([
+        { "name": "a", "exactly": { "deviceClassName": "gpu" } },
+        { "name": "b", "firstAvailable": [alternative("many", 2), alternative("one", 1)] },
+    ]);
+    for (named, expected) in [
+        (json!(["a", "b/many"]), vec!["a", "b/many"]),
+        (json!(["a", "b/one"]), vec![]),
+        (json!(["a", "b"]), vec![]),
+    ] {
+        let config = json!([{ "requests": named, "opaque": { "driver": "d", "parameters": {} } }]);
+        known.put_claim(claim(
+            "c",
+            json!({ "requests": requests, "config": config }),
+        ));
+        let demand = Demand::new(&known, "shop", ["c"]).unwrap();
+        let allocation = demand.allocate(&known, &node("one")).unwrap().remove(0);
+        let config = &allocation.devices.config[0].configuration;
+        assert_eq!(config.requests, expected, "{named}");
+    }
+}

@@ -82,6 +82,22 @@ fn s7_192_a_tolerated_rule_takes_no_device_and_a_shortage_names_the_rule() {
     assert!(!shortage.contains("wiring"), "{shortage}");
 }
 
+/// Selectors are evaluated once for each version of a slice.
+#[test]
+fn s7_192_a_rule_changes_only_slices_whose_devices_it_taints() {
+    let mut known = inventory();
+    let before = known.slice_versions();
+    known.put_taint_rule(rule("r", &json!({ "device": "elsewhere" }), "NoSchedule"));
+    known.remove_taint_rule("r");
+    assert_eq!(known.slice_versions(), before);
+    known.put_taint_rule(rule("r", &json!({ "device": "a" }), "NoSchedule"));
+    assert_eq!(known.slice_versions(), before + 1);
+    known.put_taint_rule(rule("r", &json!({ "device": "b" }), "NoSchedule"));
+    assert_eq!(known.slice_versions(), before + 2);
+    known.remove_taint_rule("r");
+    assert_eq!(known.slice_versions(), before + 3);
+}
+
 /// A step of a driver, or of an admin that writes rules.
 #[derive(Debug, Clone)]
 enum Step {

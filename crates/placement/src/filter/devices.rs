@@ -366,15 +366,16 @@ impl Devices {
             return Ok(());
         }
         let interrupt = here.cluster.interrupt();
-        let mut left = |cost| {
-            interrupt.charge_devices(self.namespace, cost);
-            interrupt.left_for_devices(self.namespace)
+        let mut left = |namespace, cost| {
+            interrupt.charge_devices(namespace, cost);
+            interrupt.left_for_devices(namespace)
         };
         let (known, nothing) = (here.cluster.devices(), Without::default());
         let without = self.freed.as_ref().map_or(&nothing, Freed::without);
-        let (found, cost) = demand.allocate_without(known, without, &node_view(here), left(0));
+        let (found, cost) =
+            demand.allocate_without(known, without, &node_view(here), left(self.namespace, 0));
+        left(self.namespace, cost);
         let allocations = found.map_err(|problem| rejection(&problem))?;
-        left(cost);
         if self.coming.have_room_beside(here, &allocations, &mut left) {
             Ok(())
         } else {

@@ -138,7 +138,9 @@ pub(crate) async fn run(
         () = daemon.stop_requested() => return Ok(()),
         release = release::wanted(&about.emulation, &cluster.actions) => release,
     };
-    scheduler.set_compatibility(emulate(release, about, &metrics)?);
+    let compatibility = emulate(release, about, &metrics)?;
+    scheduler.set_compatibility(compatibility);
+    watches::start_taint_rules(reflectors, compatibility.is_on(Gate::DRADeviceTaintRules));
     let election = &config.leader_election;
     let pods = take_part(&cluster, &metrics, leases::of_pods(election), leads);
     let sessions = batch.as_mut().map(|batch| {

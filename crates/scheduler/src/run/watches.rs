@@ -126,12 +126,17 @@ pub(crate) fn start(follow: Reflectors<'_>, ended: bool, questions: mpsc::Receiv
         "",
         Change::DeviceClass,
     );
-    // Servers before 1.37 have no such kind, and no object.
-    follow.changes(
-        "/apis/resource.k8s.io/v1/devicetaintrules",
-        "",
-        Change::DeviceTaintRule,
-    );
+}
+
+/// Begins to follow the rules that taint devices, or counts them as listed where they do not count. Kube-scheduler's role has no
+/// right to read them then. Servers before 1.37 have no such kind, and no object.
+pub(crate) fn start_taint_rules(follow: Reflectors<'_>, they_count: bool) {
+    if they_count {
+        let path = "/apis/resource.k8s.io/v1/devicetaintrules";
+        follow.changes(path, "", Change::DeviceTaintRule);
+    } else {
+        follow.events.send(WatchEvent::Listed);
+    }
 }
 
 /// Begins to follow the kinds of batch sessions.

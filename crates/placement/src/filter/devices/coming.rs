@@ -5,6 +5,7 @@ use super::{Devices, node_view};
 use crate::cluster::Cluster;
 use crate::filter::Here;
 use crate::pod::Pod;
+use crate::symbol::Symbol;
 use evictd_devices::Without;
 use evictd_pod::wire::Allocation;
 
@@ -76,12 +77,13 @@ impl Coming {
         self.pods.is_empty()
     }
 
-    /// Whether these allocations leave the nominated pods what they would find without them. Adds the cost of the search.
+    /// Whether these allocations leave the nominated pods what they would find without them. `left` counts the cost of a
+    /// namespace and returns what is left to it.
     pub(super) fn have_room_beside(
         &self,
         here: Here<'_>,
         allocations: &[Allocation],
-        left: &mut dyn FnMut(u64) -> u64,
+        left: &mut dyn FnMut(Symbol, u64) -> u64,
     ) -> bool {
         let Some(freed) = &self.freed else {
             return true;
@@ -104,16 +106,17 @@ impl Coming {
         &self,
         here: Here<'_>,
         mut without: Without,
-        left: &mut dyn FnMut(u64) -> u64,
+        left: &mut dyn FnMut(Symbol, u64) -> u64,
     ) -> Vec<bool> {
         let known = here.cluster.devices();
-        let mut left_now = left(0);
         let pods = self.pods.iter().map(|pod| {
+            // Each search is paid by the namespace whose claims it is for.
+            let left_now = left(pod.namespace, 0);
             let (special, _) = pod.on(here);
             let demand = special.as_deref().unwrap_or(&pod.demand);
             let (found, cost) =
                 demand.allocate_without(known, &without, &node_view(here), left_now);
-            left_now = left(cost);
+            left(pod.namespace, cost);
             let found = found.unwrap_or_default();
             for allocation in &found {
                 without.take(known, allocation);

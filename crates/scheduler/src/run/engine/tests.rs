@@ -81,6 +81,7 @@ impl Running {
         };
         let (resources, questions) = ResourceMetrics::new(Arc::new(AtomicBool::new(true)));
         watches::start(reflectors, false, questions);
+        watches::start_taint_rules(reflectors, true);
         let (metrics, exposition) = Metrics::new(false);
         let recorder = Arc::new(MetricsRecorder::new(metrics.clone()));
         let (role_sender, role) = watch::channel(Role::Leader);
