@@ -262,6 +262,23 @@ fn a_gang_above_its_queues_share_and_an_owner_do_not_reclaim_from_each_other_for
     }
 }
 
+/// Three nodes of 4 cores hold three tasks of 3 cores, so that a gang of four never starts.
+#[test]
+fn a_gang_that_the_nodes_cannot_hold_keeps_no_other_queue_waiting() {
+    let tasks = |replicas: u32, least: u32, cpu: u32| json!([{"name": "w", "replicas": replicas, "minAvailable": least, "requests": {"cpu": cpu}}]);
+    let trace = json!({
+        "nodes": [{"name": "node", "count": 3, "allocatable": {"cpu": 4, "memory": "32Gi"}}],
+        "queues": [{"name": "q0", "weight": 3}, {"name": "q1", "weight": 3}],
+        "jobs": [
+            {"name": "never", "queue": "q1", "arrival": 0, "duration": 30, "tasks": tasks(5, 4, 3)},
+            {"name": "whole", "queue": "q0", "arrival": 1, "duration": 30, "tasks": tasks(5, 3, 4)},
+        ],
+    });
+    let conf = "actions: \"preempt, allocate, backfill\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n\
+                - plugins:\n  - name: overcommit\n  - name: predicates\n  - name: proportion\n";
+    assert_eq!(played(&trace, conf, Compat::EVICTD).finished, 1);
+}
+
 #[test]
 fn a_job_of_high_priority_starts_at_once_in_a_full_queue() {
     let low = (0..8).map(|index| {

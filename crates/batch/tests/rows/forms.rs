@@ -466,6 +466,26 @@ fn redistribution_asks_the_first_lender_again_for_its_usable_share() {
 }
 
 #[test]
+fn a_gang_that_empty_nodes_cannot_hold_keeps_no_share() {
+    let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
+    let bound = |never: u8| {
+        let nodes = Scenario::new(&conf).queue("r", &json!({})).node("a", "4");
+        let outcome = nodes
+            .node("b", "4")
+            .node("c", "4")
+            .job("whole", 3, "Inqueue")
+            .waiting("whole", 3, "4")
+            .job_with("never", i32::from(never), "Inqueue", &json!({"queue": "r"}))
+            .waiting("never", usize::from(never), "1500m")
+            .run_as(only(Difference::LendUnusableShare));
+        outcome.binds.len()
+    };
+    // Seven of these ask for less than the three nodes have, and each node holds two.
+    assert_eq!(bound(7), 3);
+    assert_eq!(bound(4), 4);
+}
+
+#[test]
 fn room_of_pods_without_a_job_is_not_divided_among_queues() {
     let other = json!({"spec": {"schedulerName": "default-scheduler", "nodeName": "a"}, "status": {"phase": "Running"}});
     let scenario = Scenario::new(&reclaim())

@@ -10,6 +10,9 @@ use crate::session::snapshot::task::Status;
 /// The number of queues whose share is redistributed; each costs a scan of all pending jobs.
 const MOST_REDUCED: usize = 16;
 
+/// The looks at nodes that the search for gangs without room may take in a session.
+const MOST_LOOKS: usize = 1 << 18;
+
 /// The demand of a job.
 struct Want {
     /// All of this at once, or nothing.
@@ -31,9 +34,10 @@ pub(super) fn redistribute(shares: &mut Shares, snapshot: &Snapshot, total: &Res
                 .map(|_| Vec::new()),
         );
     }
+    let mut empty = EmptyNodes { looks: MOST_LOOKS };
     for (index, job) in snapshot.live_jobs() {
         if let Some(wants) = &mut wants[job.queue] {
-            wants.extend(Want::of(snapshot, index));
+            wants.extend(Want::of(snapshot, index, &mut empty));
         }
     }
     for wants in wants.iter_mut().flatten() {
@@ -149,7 +153,8 @@ fn left_over(queue: &QueueShare, wants: &[Want]) -> Resource {
 }
 
 impl Want {
-    fn of(snapshot: &Snapshot, job_id: JobId) -> Option<Self> {
+    /// `None` if the job waits for nothing, or for more than even empty nodes hold.
+    fn of(snapshot: &Snapshot, job_id: JobId, empty: &mut EmptyNodes) -> Option<Self> {
         let job = &snapshot.jobs[job_id];
         let waiting = snapshot.tasks_of(job_id, Status::Pending);
         let waiting = waiting.map(|task| &snapshot.tasks[task]);
@@ -164,6 +169,9 @@ impl Want {
             let size = |request: &Resource| request.dominant(&snapshot.total).1;
             requests.sort_by(|one, other| size(one).total_cmp(&size(other)));
         }
+        if !empty.may_hold(snapshot, &requests, missing) {
+            return None;
+        }
         let sum = |requests: &[&Resource]| {
             let mut sum = Resource::default();
             for request in requests {
@@ -177,4 +185,51 @@ impl Want {
             rest: sum(rest),
         })
     }
+}
+
+/// The nodes without their pods.
+struct EmptyNodes {
+    /// How many nodes may still be looked at.
+    looks: usize,
+}
+
+impl EmptyNodes {
+    /// Whether so many of the tasks may have room together. Sums of amounts do not show that: three nodes of 4 cores hold
+    /// three tasks of 3 cores, not four. Competition between unequal tasks is left out, so that `true` proves nothing.
+    fn may_hold(&mut self, snapshot: &Snapshot, requests: &[&Resource], needed: usize) -> bool {
+        let mut held = 0.0;
+        for same in requests.chunk_by(|one, other| one == other) {
+            if held >= number(needed) {
+                break;
+            }
+            let Some(request) = same.first() else {
+                continue;
+            };
+            let mut count = 0.0;
+            for node in &snapshot.nodes {
+                if count >= number(same.len()) {
+                    break;
+                }
+                if self.looks == 0 {
+                    return true;
+                }
+                self.looks -= 1;
+                count += whole_times(request, &node.allocatable);
+            }
+            held += number(same.len()).min(count);
+        }
+        held >= number(needed)
+    }
+}
+
+fn number(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// How often an amount is in another.
+fn whole_times(request: &Resource, amount: &Resource) -> f64 {
+    let times = request
+        .some()
+        .map(|(dim, asked)| (amount.get(dim) / asked).floor());
+    times.fold(f64::from(u32::MAX), f64::min)
 }
