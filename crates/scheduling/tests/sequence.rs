@@ -3,7 +3,7 @@
 
 use evictd_scheduling::simulation::{SequenceFile, run_sequence};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// An absent list or map and an empty one are the same answer.
@@ -64,4 +64,39 @@ fn every_attempt_equals_that_of_kube_scheduler() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+/// A pod whose driver never binds its device. The backoff of a configuration may be longer than all time.
+#[test]
+fn a_pod_whose_devices_are_never_bound_is_given_up_after_any_backoff() {
+    let device = json!({ "name": "card", "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
+    let pool = json!({ "name": "far", "generation": 1, "resourceSliceCount": 1 });
+    let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
+    let objects = json!([
+        { "apiVersion": "v1", "kind": "Node", "metadata": { "name": "one" },
+            "status": { "allocatable": { "cpu": "8", "memory": "8Gi", "pods": "110" } } },
+        { "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": { "name": "gpu" }, "spec": {} },
+        { "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": { "name": "far" },
+            "spec": { "driver": "d", "allNodes": true, "devices": [device], "pool": pool } },
+        { "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": { "name": "c", "namespace": "default" },
+            "spec": { "devices": { "requests": requests } } },
+    ]);
+    let pending = json!([{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "namespace": "default" },
+        "spec": { "containers": [{ "name": "c", "image": "i" }],
+            "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } }]);
+    for (backoff, given_up) in [
+        (1, json!(["default/p"])),
+        (1_000_000_000, json!(["default/p"])),
+        (i64::MAX, Value::Null),
+    ] {
+        let config = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "podInitialBackoffSeconds": backoff, "podMaxBackoffSeconds": backoff });
+        let input = json!({ "objects": objects, "pending": pending, "config": config });
+        let sequence = SequenceFile::deserialize(&input).unwrap().read().unwrap();
+        let outcome = run_sequence(&sequence, &mut |_, _| {}).unwrap();
+        let outcome = serde_json::to_value(outcome).unwrap();
+        assert_eq!(outcome["givenUp"], given_up, "{backoff}: {outcome}");
+        let why = outcome["unschedulable"]["default/p"].as_str().unwrap();
+        assert!(why.contains("device binding timeout"), "{why}");
+    }
 }

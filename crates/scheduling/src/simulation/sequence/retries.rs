@@ -5,7 +5,7 @@ use crate::queue::Pool;
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
 
-/// Long enough for any backoff to end soon.
+/// The first wait; further ones double, so that any backoff ends soon.
 const BACKOFF: SignedDuration = SignedDuration::from_secs(10);
 
 /// The most attempts that end in errors.
@@ -32,15 +32,22 @@ impl Retries {
     }
 }
 
-/// Waits where pods whose devices could not be bound back off. Returns whether there are some.
+/// Waits where pods whose devices could not be bound back off. Returns whether the backoff of one has ended.
 pub(super) fn back_off(run: &mut Run) -> bool {
-    let queue = run.scheduler.queue();
-    let backs_off = run.has_devices && !queue.pods_in(Pool::ErrorBackoff).is_empty();
-    if backs_off {
-        run.wait(BACKOFF);
+    let backing_off = |run: &Run| run.scheduler.queue().pods_in(Pool::ErrorBackoff).len();
+    let before = backing_off(run);
+    let mut pause = BACKOFF;
+    while run.has_devices && before > 0 && backing_off(run) == before {
+        let began = run.now;
+        run.wait(pause);
+        // Beyond the last timestamp no backoff ends.
+        if run.now == began {
+            return false;
+        }
         run.scheduler.flush_backoff(run.now);
+        pause = pause.checked_mul(2).unwrap_or(SignedDuration::MAX);
     }
-    backs_off
+    run.has_devices && before > 0
 }
 
 /// Tries a pod no more.
