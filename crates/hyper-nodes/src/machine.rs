@@ -78,8 +78,8 @@ pub struct HyperNodeMachine {
     /// When the HyperNodes are compared again.
     due: Option<Timestamp>,
     waiting: BTreeMap<String, HyperNodeCall>,
-    /// The HyperNodes with a call under way.
-    active: BTreeSet<String>,
+    /// The HyperNodes with a call under way, each with the version that it had then.
+    active: BTreeMap<String, Box<str>>,
     retries: Retries<String>,
     /// Names that the API server has refused, because another object has them.
     taken: BTreeSet<String>,
@@ -109,7 +109,10 @@ impl HyperNodeMachine {
         while self.active.len() < MOST_CALLS
             && let Some((name, call)) = self.waiting.pop_first()
         {
-            self.active.insert(name.clone());
+            let known = self.hyper_nodes.get(&name);
+            let version = known.map(|known| known.metadata.resource_version.clone());
+            self.active
+                .insert(name.clone(), version.unwrap_or_default());
             commands.push(HyperNodeCommand::Call(name, call));
         }
         let next = self.due.into_iter().chain(self.retries.next()).min();
@@ -156,8 +159,12 @@ impl HyperNodeMachine {
     }
 
     fn answered(&mut self, now: Timestamp, name: String, answer: HyperNodeAnswer) {
-        self.active.remove(&name);
+        let before = self.active.remove(&name);
         match answer {
+            // A definition without the written field, or a webhook, keeps it as it was: at once it would be written again.
+            Ok(Some(stored)) if before.as_ref() == Some(&stored.metadata.resource_version) => {
+                self.retries.failed(name, None, now);
+            }
             Ok(stored) => {
                 self.retries.succeeded(&name);
                 match stored {
@@ -224,7 +231,7 @@ impl HyperNodeMachine {
             }
         }
         let later = self.retries.waiting(now);
-        calls.retain(|name, _| !later.contains(name) && !self.active.contains(name));
+        calls.retain(|name, _| !later.contains(name) && !self.active.contains_key(name));
         self.waiting = calls;
     }
 

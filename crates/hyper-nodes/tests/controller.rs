@@ -364,6 +364,43 @@ fn s6_245_each_mistake_of_the_sources_is_reported_with_its_place() {
     assert!(conf("").label.is_none() && conf(CONF).label.is_some());
 }
 
+/// Older definitions of HyperNodes have no name of the tier and no count.
+#[test]
+fn fields_that_the_api_server_drops_are_not_written_again_at_once() {
+    let mut world = World::new(CONF);
+    let labels = json!({"rack": "r1"});
+    world.event(HyperNodeEvent::Node(node("n1", &labels)));
+    world.event(HyperNodeEvent::Listed);
+    let (name, _) = world.calls.remove(0);
+    let mut stored = json!({
+        "metadata": {"name": name, "uid": "u", "resourceVersion": "1", "labels": {SOURCE_LABEL: "label", "rack": "r1"}},
+        "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "n1"}}}]},
+    });
+    let mut written = 0;
+    for second in 0..3600 {
+        let object: HyperNode = serde_json::from_value(stored.clone()).unwrap();
+        let answer = Ok(Some(Arc::new(object)));
+        if second == 0 || world.calls.pop().is_some() {
+            world.event(HyperNodeEvent::Answer(name.clone(), answer));
+            written += 1;
+        }
+        world.now += SignedDuration::from_secs(1);
+        world.event(HyperNodeEvent::Tick);
+    }
+    // The longest pause of retries is three minutes.
+    assert!((2..60).contains(&written), "{written} calls in an hour");
+    // A change that arrives by watch before its answer is none that was dropped.
+    stored["metadata"]["resourceVersion"] = json!("2");
+    stored["spec"]["tierName"] = json!("rack");
+    stored["status"] = json!({"nodeCount": 1});
+    let object: HyperNode = serde_json::from_value(stored).unwrap();
+    world.event(HyperNodeEvent::HyperNode(Arc::new(object)));
+    world.settle();
+    world.now += SignedDuration::from_hours(1);
+    world.event(HyperNodeEvent::Tick);
+    assert_eq!(world.calls, []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Whatever happens, in the end the HyperNodes are those of the labels, and people keep theirs.
