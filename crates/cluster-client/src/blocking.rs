@@ -53,13 +53,22 @@ impl BlockingCalls {
         *until = Instant::now() + self.all_within;
     }
 
+    /// Whether the time limit is reached, so that no request is sent before the next [`Self::begin`].
+    pub fn is_over(&self) -> bool {
+        self.left().is_zero()
+    }
+
+    fn left(&self) -> Duration {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.saturating_duration_since(Instant::now())
+    }
+
     /// Sends a JSON body. Returns the text of a successful answer of at most 10 MiB.
     ///
     /// # Errors
     /// The URL is no address, or there is no such answer in time. The text does not name the URL.
     pub fn post(&self, url: &str, within: Duration, body: Vec<u8>) -> Result<String, String> {
-        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = until.saturating_duration_since(Instant::now());
+        let left = self.left();
         if left.is_zero() {
             let limit = self.all_within.as_secs_f64();
             return Err(format!(

@@ -26,6 +26,10 @@ impl ExtenderCalls for HttpCalls {
         self.0.begin();
     }
 
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
     fn post(&self, url: &str, within: Duration, body: Vec<u8>) -> Result<String, String> {
         let answer = self.0.post(url, within, body);
         if let Err(problem) = &answer {

@@ -9,6 +9,9 @@ pub trait ExtenderCalls: Debug + Send + Sync {
     /// A session begins, and with it the time for all its calls.
     fn begin(&self);
 
+    /// Whether the time for the calls of the session is used up, so that no further one can succeed.
+    fn is_over(&self) -> bool;
+
     /// Sends a POST request with a JSON body. Returns the text of an answer with status 200.
     ///
     /// # Errors

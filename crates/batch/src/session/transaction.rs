@@ -353,6 +353,8 @@ impl Transaction<'_> {
             } else {
                 self.allocate(&mut operations, task, node);
             }
+            // A plugin may object although it did not at the trial.
+            self.vetoed(&mut operations, task);
         }
         operations
     }

@@ -17,6 +17,8 @@ type AnswerOf = dyn Fn(&str, &Value) -> Answer + Send + Sync;
 /// A server that answers by the verb, and notes all requests.
 struct Server {
     answer: Box<AnswerOf>,
+    /// After so many calls the time of a session is used up.
+    most: usize,
     asked: Mutex<Vec<(String, Value)>>,
 }
 
@@ -28,6 +30,10 @@ impl fmt::Debug for Server {
 
 impl ExtenderCalls for Server {
     fn begin(&self) {}
+
+    fn is_over(&self) -> bool {
+        self.asked.lock().unwrap().len() >= self.most
+    }
 
     fn post(&self, url: &str, within: Duration, body: Vec<u8>) -> Result<String, String> {
         assert_eq!(within, Duration::from_millis(300));
@@ -43,6 +49,7 @@ impl Server {
     fn new(answer: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             answer: Box::new(answer),
+            most: usize::MAX,
             asked: Mutex::default(),
         })
     }
@@ -237,11 +244,12 @@ fn s6_224_the_server_votes_on_jobs_and_is_told_of_those_that_are_enqueued() {
 
 /// A full node, and a job of higher priority.
 fn preempting(verbs: &[&str], more: &str) -> Scenario {
+    preempting_by("allocate, preempt", verbs, more)
+}
+
+fn preempting_by(actions: &str, verbs: &[&str], more: &str) -> Scenario {
     let plugin = plugin(verbs, more);
-    let conf = conf(
-        "allocate, preempt",
-        &[&[&plugin, "priority", "gang"], &["predicates"]],
-    );
+    let conf = conf(actions, &[&[&plugin, "priority", "gang"], &["predicates"]]);
     Scenario::new(&conf)
         .class("high", 100)
         .node("a", "4")
@@ -330,6 +338,33 @@ fn s6_224_an_allocation_that_the_server_refuses_is_undone() {
         assert_eq!(count("allocateFunc") - count("deallocateFunc"), bound_pods);
         server.asked.lock().unwrap().clear();
     }
+}
+
+#[test]
+fn s6_224_nothing_is_evicted_for_a_task_that_the_server_refuses() {
+    for actions in ["allocate, preempt", "allocate, gangpreempt"] {
+        for (message, count) in [("no licence is left", 0), ("", 1)] {
+            let server = Server::new(move |_, request| {
+                let refused = request["task"]["Name"] == "j-work-0";
+                Ok(json!({"errorMessage": if refused { message } else { "" }}))
+            });
+            let scenario = preempting_by(actions, &["allocateFunc", "deallocateFunc"], "");
+            let outcome = run(&scenario, &server, Compat::EVICTD);
+            assert_eq!(evicted(&outcome).len(), count, "{actions}: {message}");
+            assert_eq!(outcome.pipelined.len(), count, "{actions}: {message}");
+        }
+    }
+}
+
+#[test]
+fn s6_224_no_request_is_written_once_the_time_is_used_up() {
+    let mut server = Server::new(|_, _| Err("no answer".to_owned()));
+    Arc::get_mut(&mut server).unwrap().most = 2;
+    let verbs = ["predicate", "jobReady"];
+    let scenario = with("allocate", &verbs, "").job("j", 1, "Inqueue");
+    let outcome = run(&scenario.waiting("j", 5, "2"), &server, Compat::EVICTD);
+    assert_eq!(server.verbs().len(), 2);
+    assert!(outcome.bound.is_empty() && outcome.again_at.is_some());
 }
 
 #[test]

@@ -30,6 +30,10 @@ impl ExtenderCalls for HttpCalls {
         self.calls.begin();
     }
 
+    fn is_over(&self) -> bool {
+        self.calls.is_over()
+    }
+
     fn post(&self, url: &str, within: Duration, body: Vec<u8>) -> Result<String, String> {
         let answer = self.calls.post(url, within, body);
         let failed = self.failed.swap(answer.is_err(), Ordering::Relaxed);

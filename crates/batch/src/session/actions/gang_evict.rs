@@ -349,10 +349,11 @@ fn place_all(
             }
             let (evaluator, view) = session.evaluation();
             let node = evaluator.choose(view, *task, true, None);
-            if let Ok(node) = node {
-                session.tx.pipeline(&mut operations, *task, node, true);
-            }
-            node.is_ok()
+            let Ok(node) = node else {
+                return false;
+            };
+            session.tx.pipeline(&mut operations, *task, node, true);
+            session.tx.vetoed(&mut operations, *task).is_none()
         })
     });
     let tiers = session.tx.tiers();

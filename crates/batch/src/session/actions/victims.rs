@@ -82,6 +82,11 @@ pub(super) fn free_node(
         requests.any(|request| !request.is_empty())
     };
     session.tx.pipeline(&mut own_steps, task, node, evicts);
+    if session.tx.vetoed(&mut own_steps, task).is_some() {
+        // Nothing is evicted for a task that would not get the room.
+        session.tx.discard(own_steps);
+        return false;
+    }
     operations.append(own_steps);
     true
 }
@@ -147,10 +152,11 @@ pub(super) fn fits_without_victims(
         }
     };
     let found = nodes.iter().copied().find(|node| fits(session, *node));
-    if let Some(node) = found {
-        session.tx.pipeline(operations, task, node, false);
-    }
-    found.is_some()
+    let Some(node) = found else {
+        return false;
+    };
+    session.tx.pipeline(operations, task, node, false);
+    session.tx.vetoed(operations, task).is_none()
 }
 
 /// Whether the task fits on the node after the evictions so far.

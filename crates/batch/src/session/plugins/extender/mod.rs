@@ -106,6 +106,14 @@ impl Extender {
         answer.map_err(|problem| bounded(&format!("extender {url}: {problem}")))
     }
 
+    /// The failure of every call once the time for all is used up. Then no request is written: a session would need long to
+    /// write one for each pair of a pod and a node.
+    fn used_up(&self, url: &str) -> Option<String> {
+        self.calls.is_over().then(|| {
+            format!("extender {url}: not asked, because the time of this session is used up")
+        })
+    }
+
     /// Sends a notification. Returns the answer; `None` if the configuration has no such verb.
     fn notify<T: Serialize>(
         &self,
@@ -115,6 +123,9 @@ impl Extender {
         let url = self.settings.url(verb).filter(|_| !self.left_out)?;
         // The server may answer other questions otherwise from now on.
         self.answers.borrow_mut().clear();
+        if let Some(problem) = self.used_up(&url) {
+            return Some(Err(problem));
+        }
         Some(match serde_json::to_vec(&request()) {
             Ok(body) => self.post(&url, body),
             Err(error) => Err(format!("extender {url}: {error}")),
@@ -129,6 +140,9 @@ impl Extender {
     ) -> Option<Result<T, String>> {
         let url = self.settings.url(verb).filter(|_| !self.left_out)?;
         self.asked.set(true);
+        if let Some(problem) = self.used_up(&url) {
+            return Some(Err(problem));
+        }
         let wrong = |error: serde_json::Error| bounded(&format!("extender {url}: {error}"));
         let body = match request() {
             Ok(body) => body,
