@@ -36,10 +36,18 @@ impl Departure {
         self.hook_until = Some(until);
     }
 
-    /// Whether the hook has to end now, because the kill would come too late otherwise.
-    pub(super) fn hook_is_too_late(&self, now: Timestamp, exhausted_at: Option<Timestamp>) -> bool {
+    /// Whether the hook has to end now, because a kill would come too late otherwise: that of this pod, or of another one for
+    /// a hard threshold that is met only since the decision. No pod is chosen for it while this one is waited for.
+    pub(super) fn hook_is_too_late(
+        &self,
+        now: Timestamp,
+        hard_since: Timestamp,
+        exhausted_at: Option<Timestamp>,
+    ) -> bool {
         self.hook_until.is_some_and(|until| {
-            now >= until || exhausted_at.is_some_and(|exhausted| is_too_late(until, exhausted))
+            now >= until
+                || hard_since > self.since
+                || exhausted_at.is_some_and(|exhausted| is_too_late(until, exhausted))
         })
     }
 

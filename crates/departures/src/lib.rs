@@ -165,7 +165,7 @@ impl Departures {
                 cut.push(Command::CutGrace {
                     uid: departure.uid.clone(),
                 });
-            } else if departure.hook_is_too_late(now, exhausted_at) {
+            } else if departure.hook_is_too_late(now, hard_since, exhausted_at) {
                 departure.end_hook(now);
                 cut.push(Command::EndHook {
                     uid: departure.uid.clone(),

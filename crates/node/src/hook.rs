@@ -8,12 +8,12 @@ use jiff::SignedDuration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use serde_json::json;
-use std::{io, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+use std::{fs, io, os::fd::OwnedFd, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
-    net::UnixStream,
-    process::Command,
-    sync::Notify,
+    net::{UnixStream, unix::pipe::Receiver},
+    process::{Child, Command},
+    sync::{Notify, Semaphore},
     task::spawn_blocking,
     time::{Instant, sleep, timeout},
 };
@@ -30,6 +30,8 @@ const OOM_SCORE: &str = "1000";
 pub struct Hook {
     via: Via,
     budget: SignedDuration,
+    /// Held while a command is started: one whose disk hangs takes one of the few threads for such calls, and not all.
+    starts: Arc<Semaphore>,
 }
 
 #[derive(Debug, Clone)]
@@ -80,6 +82,7 @@ impl Hook {
         Some(Self {
             via,
             budget: config.budget,
+            starts: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -106,14 +109,17 @@ impl Hook {
             outcome,
             milliseconds: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             detail,
-            output: String::from_utf8_lossy(&output).into_owned(),
+            output: text(&output),
         }
     }
 
     /// Returns the failure that the hook reports. Its processes end when this future is dropped.
     async fn ask(&self, request: &HookRequest, output: &mut Vec<u8>) -> io::Result<Option<String>> {
         match &self.via {
-            Via::Command(words) => run_command(words, request, output).await,
+            Via::Command(words) => {
+                let command = command(words, request)?;
+                run_command(command, &self.starts, output).await
+            }
             Via::Socket(path) => {
                 let mut stream = UnixStream::connect(path.as_path()).await?;
                 stream
@@ -126,8 +132,15 @@ impl Hook {
     }
 }
 
-/// Kills the processes of a command that has not ended.
+/// Kills the processes of a command, with those that it leaves behind.
 struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(Pid::from_raw))
+    }
+}
 
 impl Drop for Group {
     fn drop(&mut self) {
@@ -138,52 +151,59 @@ impl Drop for Group {
     }
 }
 
-async fn run_command(
-    words: &[String],
-    request: &HookRequest,
-    output: &mut Vec<u8>,
-) -> io::Result<Option<String>> {
-    let Some((program, arguments)) = words.split_first() else {
-        return Ok(None);
-    };
+fn command(words: &[String], request: &HookRequest) -> io::Result<Command> {
+    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command
         .args(arguments)
         .envs(request.environment())
         .current_dir("/")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
+    Ok(command)
+}
+
+async fn run_command(
+    mut command: Command,
+    starts: &Arc<Semaphore>,
+    output: &mut Vec<u8>,
+) -> io::Result<Option<String>> {
+    // One pipe for both: a command that fills the one that is not read would hang.
+    let (read, write) = io::pipe()?;
+    command.stdout(write.try_clone()?).stderr(write);
+    let starts = Arc::clone(starts).acquire_owned().await;
     // It returns when the program is read from its disk, which may take long on a starved machine.
-    let mut child = spawn_blocking(move || command.spawn()).await??;
-    let id = child.id().and_then(|id| i32::try_from(id).ok());
-    let mut group = Group(id.and_then(Pid::from_raw));
-    if let Some(id) = id {
-        // Without it the hook would be spared as the agent is, whose protection it inherits.
-        let _ = std::fs::write(format!("/proc/{id}/oom_score_adj"), OOM_SCORE);
-    }
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let both = async {
-        if let Some(mut stdout) = stdout {
-            keep(&mut stdout, output).await;
-        }
-        if let Some(mut stderr) = stderr {
-            keep(&mut stderr, output).await;
-        }
-    };
-    tokio::pin!(both);
+    let mut child = spawn_blocking(move || {
+        let _starts = starts;
+        start(command)
+    })
+    .await??;
+    let group = Group::of(&child);
+    let mut written = Receiver::from_owned_fd(OwnedFd::from(read))?;
+    let kept = keep(&mut written, output);
+    tokio::pin!(kept);
     let status = tokio::select! {
         status = child.wait() => {
+            // What it leaves behind has the rights of the daemon.
+            drop(group);
             // Later output is lost.
-            let _ = timeout(LAST_OUTPUT, &mut both).await;
+            let _ = timeout(LAST_OUTPUT, &mut kept).await;
             status?
         }
-        () = &mut both => child.wait().await?,
+        () = &mut kept => child.wait().await?,
     };
-    group.0 = None;
     Ok((!status.success()).then(|| status.to_string()))
+}
+
+/// Blocks until the program is loaded.
+fn start(mut command: Command) -> io::Result<Child> {
+    let child = command.spawn()?;
+    if let Some(id) = child.id() {
+        // Without it the hook would be spared as the agent is, whose protection it inherits.
+        let _ = fs::write(format!("/proc/{id}/oom_score_adj"), OOM_SCORE);
+    }
+    Ok(child)
 }
 
 /// Reads to the end, and keeps the beginning.
@@ -193,6 +213,13 @@ async fn keep(from: &mut (impl AsyncRead + Unpin), kept: &mut Vec<u8>) {
         let room = OUTPUT.saturating_sub(kept.len());
         kept.extend_from_slice(&piece[..count.min(room)]);
     }
+}
+
+/// The bytes as text of no more bytes: what is no UTF-8 takes three bytes for each of its own.
+fn text(bytes: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    text.truncate(text.floor_char_boundary(OUTPUT));
+    text
 }
 
 #[cfg(test)]

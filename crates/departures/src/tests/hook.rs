@@ -92,6 +92,9 @@ fn a_hook_ends_at_once_when_there_is_no_time_left_for_it() {
         (hard(), Some(60_000), 100, cut(-1, None), ""),
         (hard(), Some(60_000), 100, cut(-1, Some(2499)), "hook a"),
         (hard(), Some(60_000), 500, cut(-1, None), "hook a"),
+        // Its own threshold is met since the decision; another one only now.
+        (hard(), Some(60_000), 100, cut(0, None), ""),
+        (hard(), Some(60_000), 100, cut(50, None), "hook a"),
     ] {
         let case = format!("{purpose:?} {event:?}");
         let mut bench = Bench::of(hooked(purpose, 1000, exhausted));

@@ -575,8 +575,9 @@ impl Agent {
         self.ports.publishers.publish(&Fact::CycleEnded(&finished));
     }
 
-    /// Waits for pods that are being killed, but not for grace periods.
+    /// Waits for pods that are being killed, but not for hooks and grace periods.
     async fn shut_down(mut self) {
+        self.ports.terminations.end_hooks();
         let last_terminations = async {
             while !self.ports.terminations.is_empty() {
                 let event = self.ports.terminations.next().await;

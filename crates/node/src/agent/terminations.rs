@@ -232,7 +232,8 @@ impl Terminations {
         tokio::spawn(async move {
             let Before { again, hook } = before;
             let hook = match hook {
-                Some((hook, request)) => Some(hook.run(&request, &end_hook).await),
+                // On the heap: no other task shall have room for it.
+                Some((hook, request)) => Some(Box::pin(hook.run(&request, &end_hook)).await),
                 None => None,
             };
             // The receiver is closed only if the agent has ended.
@@ -253,6 +254,13 @@ impl Terminations {
     /// Ends the pre-kill hook of a pod now.
     pub(super) fn end_hook(&self, uid: &str) {
         if let Some(running) = self.running.get(uid) {
+            running.hook.notify_one();
+        }
+    }
+
+    /// Ends all pre-kill hooks now.
+    pub(super) fn end_hooks(&self) {
+        for running in self.running.values() {
             running.hook.notify_one();
         }
     }

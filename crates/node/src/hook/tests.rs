@@ -48,6 +48,52 @@ async fn a_command_knows_its_pod_and_its_output_and_failure_are_kept() {
 }
 
 #[tokio::test]
+async fn a_command_that_fills_any_of_its_outputs_ends_and_what_is_kept_is_bounded() {
+    let never = Notify::new();
+    for script in [
+        "yes | head -c 1000000 >&2; echo late",
+        "head -c 1000000 /dev/zero | tr '\\0' '\\377'",
+    ] {
+        let hook = command(script).run(&request(60_000), &never).await;
+        assert_eq!(hook.outcome, HookOutcome::Succeeded, "{hook:?}");
+        let kept = hook.output.len();
+        assert!((OUTPUT - 3..=OUTPUT).contains(&kept), "{script}: {kept}");
+    }
+}
+
+/// Waits until the process is gone; a deadline of the test's runner ends a wait in vain.
+async fn ended(pid: &str) {
+    let state = format!("/proc/{}/stat", pid.trim());
+    let runs = || fs::read_to_string(&state).is_ok_and(|stat| !stat.contains(") Z "));
+    while runs() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_behind_ends_with_it() {
+    let never = Notify::new();
+    let script = "sleep 1000 & echo $!";
+    let hook = command(script).run(&request(60_000), &never).await;
+    assert_eq!(hook.outcome, HookOutcome::Succeeded, "{hook:?}");
+    assert!(hook.milliseconds < 30_000, "{hook:?}");
+    let left = ended(&hook.output);
+    timeout(Duration::from_secs(30), left).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_command_is_started_while_an_earlier_start_hangs() {
+    let never = Notify::new();
+    let hook = command("true");
+    let hangs = hook.starts.acquire().await.unwrap();
+    let waited = hook.run(&request(50), &never).await;
+    assert_eq!(waited.outcome, HookOutcome::TimedOut, "{waited:?}");
+    drop(hangs);
+    let next = hook.run(&request(60_000), &never).await;
+    assert_eq!(next.outcome, HookOutcome::Succeeded, "{next:?}");
+}
+
+#[tokio::test]
 async fn a_command_that_hangs_is_killed_with_its_children_when_its_budget_is_over_or_it_is_cut() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pid");
@@ -71,11 +117,7 @@ async fn a_command_that_hangs_is_killed_with_its_children_when_its_budget_is_ove
         let (hook, ()) = tokio::join!(hook.run(&request, &end), has_begun);
         assert_eq!(hook.outcome, expected, "{hook:?}");
         let child: i32 = fs::read_to_string(&path).unwrap().trim().parse().unwrap();
-        let state = format!("/proc/{child}/stat");
-        let runs = || fs::read_to_string(&state).is_ok_and(|stat| !stat.contains(") Z "));
-        while runs() {
-            tokio::task::yield_now().await;
-        }
+        ended(&child.to_string()).await;
     }
 }
 

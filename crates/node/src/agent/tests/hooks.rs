@@ -122,3 +122,15 @@ async fn a_jump_ends_the_hook_of_a_hard_eviction() {
     assert!(killed < 0.5, "{killed}");
     assert_eq!(bench.hooks()[0].outcome, HookOutcome::Cut);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_stopped_ends_the_hook_and_kills_the_pod_first() {
+    let (mut bench, deaf) = (Bench::new(), Deaf::new());
+    bench.pod("hog", 700);
+    bench.start(&deaf.with(EARLY, "5s"));
+    leak(&mut bench).await;
+    bench.stop(10).await;
+    // The kernel of the test carries a kill out only now.
+    bench.pass(0.1).await;
+    assert!(!bench.lives("hog"));
+}
