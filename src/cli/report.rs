@@ -9,6 +9,7 @@ use evictd_command::{Failure, PageOutput, warn};
 use evictd_decision::report::Report;
 use evictd_kernel::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use std::time::Duration;
 
 const EXAMPLE: &str = "Example:
@@ -33,14 +34,60 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let all = latest(records(self.daemon.get("/v1/history")?));
-        if let Some(problem) = problem(&self.daemon.get("/v1/status")?) {
-            warn("evictd", &problem);
+        let kept = self.daemon.get("/v1/history")?;
+        let problem = problem(&self.daemon.get("/v1/status")?);
+        if let Some(problem) = &problem {
+            warn("evictd", problem);
         }
         let until = Clock::start().now();
         let since = SignedDuration::try_from(self.since).unwrap_or(SignedDuration::MAX);
         let since = until.saturating_sub(since).unwrap_or(Timestamp::MIN);
-        let report = Report::of(&all, since, until);
+        let report = report(kept, problem, (since, until));
         self.output.print(&report, page::page, page::html)
+    }
+}
+
+fn report(kept: Value, problem: Option<String>, (since, until): (Timestamp, Timestamp)) -> Report {
+    let all = kept.as_array().map_or(0, Vec::len);
+    let understood = records(kept);
+    let not_understood = all - understood.len();
+    Report {
+        problem,
+        not_understood,
+        ..Report::of(&latest(understood), since, until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_command::View;
+    use serde_json::json;
+
+    #[test]
+    fn where_records_are_missing_nothing_says_that_no_decision_was_made() {
+        let (since, until) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(1_800_000_000));
+        let until = until.unwrap();
+        let page = |kept: Value, problem: Option<&str>| {
+            let report = report(kept, problem.map(str::to_owned), (since, until));
+            page::page(&report, View::WHOLE)
+        };
+        let empty = page(json!([]), None);
+        assert!(empty.contains("no decision was made"), "{empty}");
+        let later =
+            json!({ "id": "1", "time": "2100-01-01T00:00:00Z", "kind": "hard", "signal": "x" });
+        for (kept, problem, expected) in [
+            (json!([]), Some("it is not open"), "it is not open"),
+            (
+                json!([{ "id": 1 }, 7]),
+                None,
+                "another version are not counted: 2",
+            ),
+            (json!([later]), None, "later than now are not counted: 1"),
+        ] {
+            let page = page(kept, problem);
+            assert!(page.contains(expected), "{page}");
+            assert!(page.contains("no decision is known"), "{page}");
+        }
     }
 }

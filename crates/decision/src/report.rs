@@ -28,6 +28,13 @@ pub struct Report {
     pub until: Timestamp,
     /// The oldest decision that is kept. Earlier ones may have been dropped, if it is later than `since`.
     pub oldest: Option<Timestamp>,
+    /// Why decisions may be missing, where the caller knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Records of another version, which the caller could not understand. They are not counted below.
+    pub not_understood: usize,
+    /// Decisions that are dated later than `until`: the clock was set back. They are not counted below.
+    pub later: usize,
     /// All decisions.
     pub total: Counts,
     /// Per signal, or limit of a pod.
@@ -141,12 +148,20 @@ impl Report {
             since,
             until,
             oldest: records.iter().map(|record| record.time).min(),
+            problem: None,
+            not_understood: 0,
+            later: records.iter().filter(|it| it.time > until).count(),
             total,
             signals: signals(&within),
             owners: owners(&within),
             above_request: pods::above_request(&within),
             kubelet: Comparison::of(&within),
         }
+    }
+
+    /// Whether decisions may be missing for another reason than their age.
+    pub const fn is_incomplete(&self) -> bool {
+        self.problem.is_some() || self.not_understood > 0 || self.later > 0
     }
 
     /// Whether decisions of the time before the oldest record may be missing.

@@ -36,7 +36,12 @@ pub(super) fn html(report: &Report) -> Page {
 
 fn verdict(report: &Report) -> String {
     let (since, until) = (moment(report.since), moment(report.until));
-    format!("From {since} to {until}: {}.", counted(&report.total))
+    let counted = match counted(&report.total) {
+        none if none.is_empty() && report.is_incomplete() => "no decision is known".to_owned(),
+        none if none.is_empty() => "no decision was made".to_owned(),
+        some => some,
+    };
+    format!("From {since} to {until}: {counted}.")
 }
 
 /// The counts that are not zero.
@@ -60,14 +65,23 @@ fn counted(counts: &Counts) -> String {
     let some: Vec<String> = some
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    if some.is_empty() {
-        return "no decision was made".to_owned();
-    }
     some.join(", ")
 }
 
 fn notes(report: &Report) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = report.problem.iter().map(|it| format!("{it}.")).collect();
+    if report.not_understood > 0 {
+        let records = report.not_understood;
+        notes.push(format!(
+            "Records of another version are not counted: {records}."
+        ));
+    }
+    if report.later > 0 {
+        let later = report.later;
+        notes.push(format!(
+            "Decisions that are dated later than now are not counted: {later}. The clock was set back."
+        ));
+    }
     if let Some(oldest) = report.oldest.filter(|_| report.may_lack_some()) {
         notes.push(format!(
             "The oldest decision that is kept is of {}: earlier ones may have been dropped.",

@@ -64,6 +64,9 @@ fn decisions_are_counted_by_signal_and_owner_in_their_time() {
     };
     assert_eq!(report.total, expected);
     assert!(!report.may_lack_some());
+    assert_eq!(report.later, 1, "the clock was set back");
+    assert!(report.is_incomplete());
+    assert!(!Report::of(&records, at(0), at(11)).is_incomplete());
     assert!(Report::of(&records[1..], at(-1), at(10)).may_lack_some());
     let memory = report
         .signals

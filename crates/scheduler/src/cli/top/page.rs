@@ -112,7 +112,11 @@ fn waiting(pending: &Pending, view: View) -> (String, String) {
     if pending.pods.is_empty() {
         return (title, view.paint(Colour::Good, "No pod is pending."));
     }
-    let now = pending.time.unwrap_or(Timestamp::UNIX_EPOCH);
+    let waits = |since: Timestamp| {
+        pending
+            .time
+            .map(|now| age(now.duration_since(since).as_secs()))
+    };
     let rows = grouped(&pending.pods).into_iter().map(|group| {
         let pod = group.first;
         let others = match group.pods - 1 {
@@ -123,7 +127,8 @@ fn waiting(pending: &Pending, view: View) -> (String, String) {
             pod.pod.clone(),
             others,
             pod.pool.clone(),
-            age(now.duration_since(group.since).as_secs()),
+            // Unknown where the scheduler does not say its time.
+            waits(group.since).unwrap_or_else(|| "-".to_owned()),
             pod.plugins.join(", "),
             reason(pod),
         ]
