@@ -36,8 +36,8 @@ impl Departure {
         self.hook_until = Some(until);
     }
 
-    /// Whether the hook has to end now, because a kill would come too late otherwise: that of this pod, or of another one for
-    /// a hard threshold that is met only since the decision. No pod is chosen for it while this one is waited for.
+    /// Whether the hook has to end now, because a kill would come too late otherwise. No pod is chosen for another hard
+    /// threshold while this one is waited for.
     pub(super) fn hook_is_too_late(
         &self,
         now: Timestamp,
