@@ -32,6 +32,15 @@ const ACTIONS: [[&str; 3]; 6] = [
     ["reclaim", "preempt", "allocate"],
 ];
 
+/// Those that evict for whole gangs, alone and beside the others.
+const GANG_ACTIONS: [[&str; 3]; 5] = [
+    ["allocate", "gangpreempt", "gangreclaim"],
+    ["allocate", "gangreclaim", "gangpreempt"],
+    ["allocate", "preempt", "gangreclaim"],
+    ["allocate", "gangpreempt", "reclaim"],
+    ["gangpreempt", "allocate", "gangreclaim"],
+];
+
 #[derive(Debug, Clone)]
 struct Case {
     conf: String,
@@ -39,9 +48,9 @@ struct Case {
 }
 
 prop_compose! {
-    fn confs()(
+    fn confs(all: &'static [[&'static str; 3]])(
         share in prop::sample::select(&SHARES),
-        actions in prop::sample::select(&ACTIONS),
+        actions in prop::sample::select(all),
         count in 2_usize..=3,
         enqueue in any::<bool>(),
         drf in any::<bool>(),
@@ -117,8 +126,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn cases()(
-        conf in confs(),
+    fn cases(actions: &'static [[&'static str; 3]])(
+        conf in confs(actions),
         nodes in 1_u32..4,
         cores in prop::sample::select(&[4_u32, 8]),
         queues in (queue(0), queue(1), queue(2)),
@@ -195,14 +204,23 @@ fn ends_alone(case: &Case, job: &str) -> bool {
     played(&trace, &case.conf, Compat::EVICTD).finished == 1
 }
 
-/// So many traces, `EVICTD_TRACES` or 200, always the same ones.
 #[test]
 fn no_trace_goes_in_circles_and_every_job_that_can_end_does() {
-    let count = std::env::var("EVICTD_TRACES").ok();
-    let count: usize = count.map_or(200, |count| count.parse().unwrap());
+    no_circles(&ACTIONS, 200);
+}
+
+#[test]
+fn no_trace_with_actions_for_gangs_goes_in_circles() {
+    no_circles(&GANG_ACTIONS, 60);
+}
+
+/// Plays so many traces, or `EVICTD_TRACES`; always the same ones.
+fn no_circles(actions: &'static [[&'static str; 3]], count: usize) {
+    let asked = std::env::var("EVICTD_TRACES").ok();
+    let count: usize = asked.map_or(count, |count| count.parse().unwrap());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    let strategy = cases();
+    let strategy = cases(actions);
     let (mut ours, mut volcano, mut more, mut mistakes) = (0, 0, 0, Vec::new());
     for number in 0..count {
         let case = strategy.new_tree(&mut runner).unwrap().current();
