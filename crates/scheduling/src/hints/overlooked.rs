@@ -10,7 +10,7 @@ use super::volumes::{cannot_share, has_no_limit};
 use crate::change::{Change, Delta, takes_room};
 use crate::events::{ClusterEvent, Kind};
 use crate::plugins::{PluginName, PluginSet};
-use evictd_pod::wire::{Metadata, Pod, PodAffinityTerm};
+use evictd_pod::wire::{Metadata, Pod, PodAffinityTerm, ResourceClaim};
 
 /// The plugins whose pods kube-scheduler never wakes by the event.
 pub(super) fn registered(kind: Kind) -> PluginSet {
@@ -78,7 +78,8 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         (PluginName::NodeVolumeLimits, Change::CsiNode(delta)) => {
             delta.new.as_deref().is_some_and(has_no_limit)
         }
-        // The owner of a claim may change to this pod, and another claim may have the name of one that was being deleted.
+        // The owner of a claim may change to this pod, and another claim may have the name of one that was being deleted. Between
+        // two versions that the watch shows, a claim may have got other devices, which other nodes can use.
         (PluginName::DynamicResources, Change::ResourceClaim(delta)) => delta
             .old
             .as_deref()
@@ -86,7 +87,8 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
             .is_some_and(|(old, new)| {
                 uses(pod, new)
                     && (old.metadata.owner_references != new.metadata.owner_references
-                        || old.metadata.uid != new.metadata.uid)
+                        || old.metadata.uid != new.metadata.uid
+                        || has_other_devices(old, new))
             }),
         // The hint ignores the anti-affinity of other pods, and that a domain which appears or disappears changes the minimum
         // of all domains. It also ignores the capacity for volumes of claims, and capacity that is now available to other
@@ -98,6 +100,12 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         ) => true,
         _ => false,
     }
+}
+
+fn has_other_devices(old: &ResourceClaim, new: &ResourceClaim) -> bool {
+    let (had, has) = (&old.status.allocation, &new.status.allocation);
+    let mut both = had.iter().zip(has);
+    both.any(|(had, has)| !had.has_devices_of(has))
 }
 
 fn has_defaults(pod: &Pod) -> bool {
