@@ -199,8 +199,7 @@ impl Agent {
         sleep
     }
 
-    /// Fetches the data that a step of the housekeeper asks for, and carries out the resulting decision. Returns the
-    /// next step.
+    /// Fetches the data that a step of the housekeeper asks for, and carries out the decision. Returns the next step.
     async fn answer_step(&mut self, now: Timestamp, step: Step, seen: &Observations) -> Step {
         match step {
             Step::Rest => Step::Rest,
