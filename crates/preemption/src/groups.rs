@@ -37,9 +37,9 @@ impl Victim {
 /// What a group means for its pods as victims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VictimGroup {
-    /// The priority that counts instead of that of each pod (S7-066).
+    /// The priority that counts instead of that of each pod, in a tree that of the root (S7-066, S7-121).
     pub priority: i32,
-    /// The name of the group whose pods are evicted all together or not at all (`disruptionMode: all`).
+    /// The name of the highest group above them whose pods are evicted all together or not at all (`disruptionMode: all`).
     pub atomic: Option<Arc<str>>,
 }
 
@@ -49,7 +49,7 @@ pub trait VictimGroups {
     fn group(&self, namespace: &str, name: &str) -> Option<VictimGroup>;
 
     /// The keys of the pods with a node of an atomic group, as [`Cluster::pod_key`] has them.
-    fn pods(&self, atomic: &str) -> Vec<Arc<str>>;
+    fn pods(&self, atomic: &Arc<str>) -> Vec<Arc<str>>;
 }
 
 /// The limits on victims.

@@ -256,7 +256,7 @@ impl VictimGroups for Groups {
         self.by_name.get(name).cloned()
     }
 
-    fn pods(&self, atomic: &str) -> Vec<Arc<str>> {
+    fn pods(&self, atomic: &Arc<str>) -> Vec<Arc<str>> {
         self.pods_of(atomic).to_vec()
     }
 }

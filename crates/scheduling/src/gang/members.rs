@@ -1,6 +1,8 @@
 //! Which pods belong to which group, and whether a group is complete.
 
-use super::forest::{Child, Composites, GroupObject, as_composite, composite_root, parent};
+use super::forest::{
+    Child, Composites, GroupObject, MAX_LEVELS, as_composite, composite_root, parent,
+};
 use evictd_pod::wire;
 use evictd_preemption::VictimGroup;
 use hashbrown::{HashMap, HashSet};
@@ -55,7 +57,7 @@ const NEVER: &str = "Never";
 #[derive(Debug, Default)]
 pub(crate) struct GroupedPods {
     /// The groups whose pods are preempted all together or not at all (`disruptionMode: all`).
-    pub(crate) atomic: Vec<Arc<wire::PodGroup>>,
+    pub(crate) atomic: Vec<GroupObject>,
     /// By key.
     pub(crate) pods: HashMap<Arc<str>, GroupedPod>,
 }
@@ -272,44 +274,33 @@ impl Groups {
                 found.extend(object.cloned().map(GroupObject::CompositePodGroup));
             }
         }
-        match as_composite(root) {
-            None => found.extend(self.object(root).cloned().map(GroupObject::PodGroup)),
-            Some(name) if seen.contains(name) => {}
-            Some(name) => {
-                let composite = self.composites.get(name);
-                let object = composite.and_then(|composite| composite.object());
-                found.extend(object.cloned().map(GroupObject::CompositePodGroup));
-            }
+        if as_composite(root).is_none_or(|name| !seen.contains(name)) {
+            found.extend(self.group_object(root));
         }
         found
     }
 }
 
-/// Views of one group.
+/// The groups as victims.
 impl Groups {
-    pub(crate) fn object(&self, group: &str) -> Option<&Arc<wire::PodGroup>> {
-        self.groups.get(group)?.object.as_ref()
-    }
-
-    /// How many pods of a group must be placed at once. `None` if the group has no object.
-    pub(crate) fn min_count(&self, group: &str) -> Option<usize> {
-        self.groups.get(group)?.min_count()
-    }
-
     /// The pods with a node of all groups that have an object. `assumed` is true for waiting pods with an assumed node.
     pub(crate) fn grouped_pods(&self, assumed: impl Fn(&Arc<str>) -> bool) -> GroupedPods {
         let mut found = GroupedPods::default();
-        for group in self.groups.values() {
-            let Some(object) = &group.object else {
+        let mut indices: HashMap<Arc<str>, usize> = HashMap::new();
+        for (name, group) in &self.groups {
+            let Some(as_victim) = self.as_victim(name, group) else {
                 continue;
             };
-            let atomic = object.spec.disruption_mode.all.is_some().then(|| {
-                found.atomic.push(Arc::clone(object));
-                found.atomic.len() - 1
+            let atomic = as_victim.atomic.and_then(|name| {
+                let object = self.group_object(&name)?;
+                Some(*indices.entry(name).or_insert_with(|| {
+                    found.atomic.push(object);
+                    found.atomic.len() - 1
+                }))
             });
             let member = GroupedPod {
                 atomic,
-                priority: object.spec.priority.unwrap_or(0),
+                priority: as_victim.priority,
             };
             let assumed = group.waiting.iter().filter(|pod| assumed(pod));
             let pods = group.bound.keys().chain(assumed);
@@ -325,11 +316,56 @@ impl Groups {
             return None;
         }
         let name: Arc<str> = format!("{namespace}/{name}").into();
-        let spec = &self.object(&name)?.spec;
-        Some(VictimGroup {
+        self.as_victim(&name, self.groups.get(&name)?)
+    }
+
+    /// The priority of the root counts, and the highest group with the mode `all` is evicted as a whole (S7-121).
+    fn as_victim(&self, name: &Arc<str>, group: &Group) -> Option<VictimGroup> {
+        let spec = &group.object.as_ref()?.spec;
+        let alone = VictimGroup {
             priority: spec.priority.unwrap_or(0),
-            atomic: spec.disruption_mode.all.is_some().then_some(name),
-        })
+            atomic: spec.disruption_mode.all.is_some().then(|| Arc::clone(name)),
+        };
+        let mut found = alone.clone();
+        let mut next = group.parent();
+        for _ in 1..MAX_LEVELS {
+            // Above a missing group nothing is known.
+            let composite = next.as_ref().and_then(|name| self.composites.get(name));
+            let object = composite.and_then(|composite| composite.object());
+            let (Some(composite), Some(object), Some(name)) = (composite, object, &next) else {
+                return Some(found);
+            };
+            found.priority = object.spec.priority.unwrap_or(0);
+            if object.spec.disruption_mode.all.is_some() {
+                found.atomic = Some(composite_root(name));
+            }
+            next = composite.parent();
+        }
+        // In a tree without a root, or with too many levels, a pod could be in several victims.
+        Some(if next.is_none() { found } else { alone })
+    }
+
+    /// The object of a group, or of a composite root.
+    fn group_object(&self, name: &str) -> Option<GroupObject> {
+        match as_composite(name) {
+            None => self.object(name).cloned().map(GroupObject::PodGroup),
+            Some(name) => {
+                let object = self.composites.get(name)?.object();
+                object.cloned().map(GroupObject::CompositePodGroup)
+            }
+        }
+    }
+}
+
+/// Views of one group.
+impl Groups {
+    pub(crate) fn object(&self, group: &str) -> Option<&Arc<wire::PodGroup>> {
+        self.groups.get(group)?.object.as_ref()
+    }
+
+    /// How many pods of a group must be placed at once. `None` if the group has no object.
+    pub(crate) fn min_count(&self, group: &str) -> Option<usize> {
+        self.groups.get(group)?.min_count()
     }
 
     /// What the bound pods of a group have in common, once for pods that share it.

@@ -175,8 +175,11 @@ impl VictimGroups for PodGroups {
         self.groups.of_victims(namespace, name)
     }
 
-    fn pods(&self, atomic: &str) -> Vec<Arc<str>> {
-        let pods = self.groups.pods_with_nodes(atomic);
+    fn pods(&self, atomic: &Arc<str>) -> Vec<Arc<str>> {
+        let leaves = self.groups.leaves(atomic);
+        let pods = leaves
+            .iter()
+            .flat_map(|leaf| self.groups.pods_with_nodes(leaf));
         pods.map(|(pod, _)| Arc::clone(pod)).collect()
     }
 }

@@ -2,13 +2,12 @@
 
 use super::Scheduler;
 use crate::gang::{
-    ExtenderResponses, GroupObject, GroupOutcome, Member, NoPreemption, Preemption, Preemptor,
-    Quorum, TreeTrial, Trial, preempt,
+    ExtenderResponses, GroupOutcome, Member, NoPreemption, Preemption, Preemptor, Quorum,
+    TreeTrial, Trial, preempt,
 };
 use crate::scheduling_queue::Gang;
 use evictd_placement::{Domains, NodeId};
 use evictd_preemption::Action;
-use std::sync::Arc;
 
 /// The nominated node of a member, with its victims.
 #[derive(Debug, Default)]
@@ -70,7 +69,7 @@ pub(super) fn preempt_for_gang(
         return Err(NoPreemption::NoVictims);
     }
     for index in &found.groups {
-        let group = GroupObject::PodGroup(Arc::clone(&grouped.atomic[*index]));
+        let group = grouped.atomic[*index].clone();
         let results = &mut scheduler.binding.results;
         results.push_group(group, GroupOutcome::Preempted { for_group: true });
     }

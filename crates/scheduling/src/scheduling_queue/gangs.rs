@@ -296,8 +296,9 @@ impl VictimGroups for SchedulingQueue {
         self.hints.groups.of_victims(namespace, name)
     }
 
-    fn pods(&self, atomic: &str) -> Vec<Arc<str>> {
-        let pods = self.nodes_of_group(atomic);
+    fn pods(&self, atomic: &Arc<str>) -> Vec<Arc<str>> {
+        let leaves = self.hints.groups.leaves(atomic);
+        let pods = leaves.iter().flat_map(|leaf| self.nodes_of_group(leaf));
         pods.map(|(pod, _)| Arc::clone(pod)).collect()
     }
 }

@@ -17,6 +17,7 @@ mod placing;
 mod rows;
 #[path = "../scenario/mod.rs"]
 mod scenario;
+mod tree_victims;
 mod trees;
 mod volumes;
 

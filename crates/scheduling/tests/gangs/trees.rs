@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A composite group that needs so many of its groups.
-fn composite(name: &str, least: i32, parent: &str) -> Value {
+pub(crate) fn composite(name: &str, least: i32, parent: &str) -> Value {
     composite_pod_group(name, least).child_of(parent).json()
 }
 
-fn leaf(name: &str, least: i32, parent: &str) -> Value {
+pub(crate) fn leaf(name: &str, least: i32, parent: &str) -> Value {
     pod_group(name, least).child_of(parent).json()
 }
 
@@ -24,7 +24,7 @@ fn in_one(mut group: Value, key: &str) -> Value {
 }
 
 impl Scene {
-    fn composite(&mut self, group: Value) {
+    pub(crate) fn composite(&mut self, group: Value) {
         self.tell(&Event::CompositePodGroup(crate::added(group)));
     }
 
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     /// The results of groups since the last call, the last one of each.
-    fn results(&mut self) -> BTreeMap<String, GroupOutcome> {
+    pub(crate) fn results(&mut self) -> BTreeMap<String, GroupOutcome> {
         let results = self.scheduler.take_group_results().into_iter();
         let results = results.map(|result| (result.group.metadata().name.clone(), result.outcome));
         results.collect()
