@@ -199,11 +199,17 @@ impl<'b> BudgetUsage<'b> {
         broken
     }
 
-    /// Whether a pod could be evicted without violating a budget, after those counted.
-    pub(crate) fn allows(&mut self, pod: &Pod) -> bool {
-        let range = self.range(pod);
-        let mut covering = self.covering[range].iter().map(|index| *index as usize);
-        covering.all(|index| self.is_disrupted(index, pod) || self.left[index] > 0)
+    /// Counts pods as evicted if that violates no budget. Returns whether they are counted.
+    pub(crate) fn count_allowed<'p>(&mut self, mut pods: impl Iterator<Item = &'p Pod>) -> bool {
+        let before = self.touched.len();
+        let is_allowed = !pods.any(|pod| self.count(pod));
+        if !is_allowed {
+            // What stays uses no budget.
+            for index in self.touched.drain(before..) {
+                self.left[index as usize] = self.left[index as usize].saturating_add(1);
+            }
+        }
+        is_allowed
     }
 }
 

@@ -99,12 +99,20 @@ impl Plan {
     pub(crate) fn add(&mut self, node: NodeId, violations: usize, victims: &[Victim]) {
         // A cluster's pods are counted in 32 bits.
         let end = |victims: &Vec<Victim>| u32::try_from(victims.len()).unwrap_or(u32::MAX);
-        let start = end(&self.victims);
-        self.victims.extend_from_slice(victims);
+        let last = self.candidates.last().map(|last| self.victims(last));
+        // A group on many nodes is the same victim on each of them.
+        let victims = match self.candidates.last().filter(|_| last == Some(victims)) {
+            Some(last) => last.victims.clone(),
+            None => {
+                let start = end(&self.victims);
+                self.victims.extend_from_slice(victims);
+                start..end(&self.victims)
+            }
+        };
         self.candidates.push(Candidate {
             node,
             violations,
-            victims: start..end(&self.victims),
+            victims,
         });
     }
 

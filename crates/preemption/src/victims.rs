@@ -194,27 +194,33 @@ fn group(
     scratch: &mut Scratch,
 ) {
     usage.reset();
-    scratch.violating.clear();
-    scratch.others.clear();
-    let cluster = trial.cluster();
-    if grouping == Grouping::SparingImportant {
-        for unit in (0..scratch.units.len()).rev() {
-            let pods = || scratch.units.pods(unit).iter();
-            let mut each = pods().map(|victim| victim.pod(cluster));
-            let is_allowed = each.all(|pod| usage.allows(pod));
-            if is_allowed && count(usage, pods().map(|victim| victim.pod(cluster))) == 0 {
-                scratch.others.push(unit);
+    let Scratch {
+        units,
+        violating,
+        others,
+        ..
+    } = scratch;
+    violating.clear();
+    others.clear();
+    let (cluster, units) = (trial.cluster(), &*units);
+    let all = 0..units.len();
+    let pods = |unit: usize| units.pods(unit).iter().map(|victim| victim.pod(cluster));
+    match grouping {
+        Grouping::All => {
+            for unit in all {
+                match count(usage, pods(unit)) {
+                    0 => others.push(unit),
+                    broken => violating.push((unit, broken)),
+                }
             }
         }
-        scratch.others.reverse();
-        return;
-    }
-    for unit in 0..scratch.units.len() {
-        let pods = scratch.units.pods(unit).iter();
-        match count(usage, pods.map(|victim| victim.pod(cluster))) {
-            0 => scratch.others.push(unit),
-            broken if grouping == Grouping::All => scratch.violating.push((unit, broken)),
-            _ => {}
+        Grouping::SparingImportant => {
+            let allowed = all.rev().filter(|unit| usage.count_allowed(pods(*unit)));
+            others.extend(allowed);
+            others.reverse();
+        }
+        Grouping::SparingOthers => {
+            others.extend(all.filter(|unit| usage.count_allowed(pods(*unit))));
         }
     }
 }

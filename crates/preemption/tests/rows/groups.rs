@@ -4,7 +4,9 @@ use crate::scenario::{
     Answer, Scenario, budget, in_group, nominated, pod, preempted, started, with,
 };
 use evictd_pod::compatibility::{Compatibility, Release};
-use evictd_preemption::{Compat, Ineligible, NotCandidate, Step, VictimRules, explain_node};
+use evictd_preemption::{
+    BudgetPolicy, Compat, Ineligible, NotCandidate, Step, VictimRules, explain_node,
+};
 use serde_json::{Value, json};
 
 /// A pod of group g, of two cores.
@@ -130,6 +132,40 @@ fn s7_085_each_pod_of_a_group_that_breaks_a_budget_counts() {
     let answer = scenario.groups(&[("g", 10, true)]).plan();
     let violations = answer.plan.candidates.iter().map(|one| one.violations);
     assert_eq!(violations.collect::<Vec<_>>(), [2, 2]);
+}
+
+/// A group that breaks a budget stays, so that its pods use nothing of the budget. Two groups of two pods and a pod share one eviction.
+#[test]
+fn a_policy_that_spares_budgets_evicts_a_pod_beside_groups_that_are_too_large() {
+    let of_app = |pod: Value| with(pod, "/metadata/labels/app", json!("web"));
+    let grouped =
+        |name: &str, group: &str, priority: i32| of_app(in_group(pod(name, priority, 1), group));
+    let nodes = [(
+        "a",
+        5,
+        vec![
+            grouped("g1", "g", 30),
+            grouped("g2", "g", 30),
+            of_app(pod("alone", 20, 1)),
+            grouped("h1", "h", 10),
+            grouped("h2", "h", 10),
+        ],
+    )];
+    let scenario = Scenario::new(&nodes, &pod("new", 100, 1))
+        .budgets(&[budget("web", 1)])
+        .groups(&[("g", 30, true), ("h", 10, true)])
+        .policy(BudgetPolicy::NeverViolate);
+    assert_eq!(scenario.plan().victims, ["alone"]);
+}
+
+#[test]
+fn a_group_on_many_nodes_is_stored_once() {
+    let answer = two_nodes(&[]).groups(&[("g", 10, true)]).plan();
+    let [first, second] = &answer.plan.candidates[..] else {
+        panic!("{:?}", answer.candidates);
+    };
+    let stored = |candidate| answer.plan.victims(candidate).as_ptr();
+    assert_eq!(stored(first), stored(second));
 }
 
 #[test]
