@@ -223,6 +223,11 @@ impl<'c> Trial<'_, 'c> {
         filter.map_or(Ok(()), |filter| filter.check(self.here))
     }
 
+    /// Whether a pod is removed.
+    pub fn is_removed(&self, index: usize) -> bool {
+        self.checks.away[index]
+    }
+
     /// Removes a pod, unless it is removed already.
     pub fn remove(&mut self, index: usize) {
         // A pod that is away already must not be subtracted twice.

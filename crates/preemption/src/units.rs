@@ -2,6 +2,7 @@
 
 use crate::groups::{KnownGroups, Victim};
 use evictd_placement::{NodeId, Trial};
+use hashbrown::HashSet;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -17,7 +18,8 @@ pub(crate) struct Units {
 type Importance = (Reverse<i32>, Reverse<usize>, i64, usize);
 
 impl Units {
-    /// Collects the pods below a priority on the node of a trial.
+    /// Collects the pods below a priority on the node of a trial. A pod that is removed already, and the group that it is in, are no
+    /// victims: it is the preemptor itself.
     pub(crate) fn collect(
         &mut self,
         trial: &Trial<'_, '_>,
@@ -44,6 +46,9 @@ impl Units {
     ) {
         let node = trial.node();
         let mut found: Vec<(Importance, Option<usize>)> = Vec::new();
+        let mut known: HashSet<usize> = HashSet::new();
+        let removed = (0..trial.pods().len()).filter(|index| trial.is_removed(*index));
+        known.extend(removed.filter_map(|index| groups.of(&trial.pods()[index])?.atomic));
         for (index, pod) in trial.pods().iter().enumerate() {
             let group = groups.of(pod);
             let of_victim = group.map_or(pod.priority, |group| group.priority);
@@ -54,8 +59,8 @@ impl Units {
                 pods.binary_search(&victim).is_ok()
             };
             let atomic = group.and_then(|group| group.atomic).filter(is_in);
-            let is_known = atomic.is_some() && found.iter().any(|(_, other)| *other == atomic);
-            if of_victim >= priority || is_known {
+            let is_known = atomic.is_some_and(|atomic| !known.insert(atomic));
+            if of_victim >= priority || is_known || trial.is_removed(index) {
                 continue;
             }
             let (size, start) = match atomic.map(|atomic| &groups.atomic[atomic]) {

@@ -22,6 +22,8 @@ pub struct DeferredResize {
     pub message: String,
     /// Whether it is tried next.
     pub is_active: bool,
+    /// Whether its victims could not be deleted.
+    has_failed: bool,
 }
 
 /// The deferred resizes by the keys of their pods.
@@ -99,6 +101,7 @@ impl DeferredResizes {
                 attempts: 0,
                 message: String::new(),
                 is_active: true,
+                has_failed: false,
             };
             self.pods.insert(key, resize);
         }
@@ -180,6 +183,7 @@ impl DeferredResizes {
             (Reverse(priority), resize.since)
         })?;
         resize.is_active = false;
+        resize.has_failed = false;
         Some((Arc::clone(key), Arc::clone(&resize.pod)))
     }
 
@@ -194,10 +198,19 @@ impl DeferredResizes {
         resize.attempts
     }
 
-    /// Tries those again that have waited longer than this, in case an event was missed.
+    /// Notes that the victims of a resize could not be deleted. It is not tried at once, because that may fail again and again.
+    pub(crate) fn failed(&mut self, key: &str, why: &str) {
+        if let Some(resize) = self.pods.get_mut(key) {
+            resize.has_failed = true;
+            resize.message = format!("its victims could not be deleted: {why}");
+        }
+    }
+
+    /// Tries those again that have failed, or have waited longer than this in case an event was missed.
     pub(crate) fn flush(&mut self, now: Timestamp, longest: SignedDuration) {
         for resize in self.pods.values_mut() {
-            resize.is_active |= now.duration_since(resize.since) > longest;
+            let has_waited = now.duration_since(resize.since) > longest;
+            resize.is_active |= has_waited || resize.has_failed;
         }
     }
 

@@ -263,6 +263,11 @@ impl Scheduler {
         })
     }
 
+    /// The victims of a resize could not be deleted. It is tried again by the next [`Scheduler::flush_unschedulable`].
+    pub fn resize_failed(&mut self, key: &str, why: &str) {
+        self.resizes.failed(key, why);
+    }
+
     /// The deferred resizes; empty without the gate.
     pub fn deferred_resizes(&self) -> impl Iterator<Item = &DeferredResize> {
         let is_on = self.preempts_for_resizes();

@@ -4,7 +4,7 @@
 use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_pod::{Node, wire};
 use evictd_preemption::Action;
-use evictd_scheduling::{Change, Delta, Outcome, Pool};
+use evictd_scheduling::{Change, Delta, Event, Framework, Outcome, Pool};
 use jiff::SignedDuration;
 use scenario::Scenario;
 use serde_json::{Value, from_value, json};
@@ -24,7 +24,12 @@ struct Scene {
 impl Scene {
     /// Two nodes of 300 millicores each.
     fn new(gate: bool) -> Self {
-        let mut scenario = Scenario::new();
+        Self::with(gate, |_| {})
+    }
+
+    /// With a changed profile.
+    fn with(gate: bool, change: impl FnOnce(&mut Framework)) -> Self {
+        let mut scenario = Scenario::with_extenders(false, change);
         let gates = [("InPlacePodVerticalScalingSchedulerPreemption", gate)];
         let compatibility = Compatibility::with_gates(Release::V1_37, gates);
         scenario.scheduler.set_compatibility(compatibility.unwrap());
@@ -273,6 +278,72 @@ fn s7_245_t83_t84_changes_of_its_node_wake_it() {
     scene.node("one", None);
     scene.node("one", Some(node("one", 500)));
     assert_eq!(scene.message(), FITS, "T84");
+}
+
+/// The priority of a group may be lower than that of its pod, which must not be its own victim then.
+#[test]
+fn s7_240_a_resize_of_a_pod_in_a_group_evicts_neither_itself_nor_its_group() {
+    for (whole, other) in [(false, 0), (false, 200), (true, 0), (true, 200)] {
+        let mut scene = Scene::new(true);
+        let mut group = json!({ "metadata": { "name": "g", "namespace": "default" },
+            "spec": { "schedulingPolicy": { "basic": {} }, "priority": 0 } });
+        if whole {
+            group["spec"]["disruptionMode"] = json!({ "all": {} });
+        }
+        let group = Delta {
+            old: None,
+            new: Some(Arc::new(from_value(group).unwrap())),
+        };
+        scene.scenario.on(&Event::PodGroup(group));
+        let in_group = |mut pod: Value| {
+            pod["spec"]["schedulingGroup"] = json!({ "podGroupName": "g" });
+            pod
+        };
+        scene.pod("app", Some(in_group(resizing(300))));
+        scene.pod("mate", Some(in_group(running("mate", "two", 100, 0))));
+        scene.pod("a", Some(running("a", "one", 200, other)));
+        let (message, victims) = scene.attempt().unwrap();
+        if other == 0 {
+            assert_eq!(victims, ["a"], "{whole}");
+        } else {
+            assert!(message.contains("No preemption victims"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_profile_without_default_preemption_evicts_nothing_for_a_resize() {
+    let mut scene = Scene::with(true, |profile| profile.post_filters.clear());
+    scene.pod("a", Some(running("a", "one", 200, 0)));
+    scene.pod("app", Some(resizing(300)));
+    assert_eq!(
+        scene.message(),
+        "its profile does not enable DefaultPreemption"
+    );
+    scene.pod("a", None);
+    assert_eq!(scene.message(), FITS);
+}
+
+#[test]
+fn a_resize_whose_victims_could_not_be_deleted_is_tried_again_by_the_next_flush() {
+    let mut scene = Scene::new(true);
+    scene.pod("a", Some(running("a", "one", 200, 0)));
+    scene.pod("app", Some(resizing(300)));
+    assert_eq!(scene.attempt().unwrap().1, ["a"]);
+    scene.scenario.scheduler.resize_failed("app", "forbidden");
+    // Not at once, because it may fail again and again.
+    assert_eq!(scene.attempt(), None);
+    let parked = scene.scenario.scheduler.deferred_resizes().next();
+    assert_eq!(
+        parked.unwrap().message,
+        "its victims could not be deleted: forbidden"
+    );
+    let now = scene.scenario.now;
+    scene.scenario.scheduler.flush_unschedulable(now);
+    assert_eq!(scene.attempt().unwrap().1, ["a"]);
+    assert_eq!(scene.attempt(), None);
+    scene.scenario.scheduler.flush_unschedulable(now);
+    assert_eq!(scene.attempt(), None);
 }
 
 #[test]

@@ -286,7 +286,7 @@ impl Engine {
         if self.listed < self.kinds || !self.is_leader() {
             return false;
         }
-        self.try_resizes();
+        let has_resizes = self.try_resizes();
         // Trees that can never be placed are found without an attempt.
         let results = self.scheduler.take_group_results();
         groups::decided((self.now)(), results, &self.writer);
@@ -299,7 +299,7 @@ impl Engine {
             let (now, began) = ((self.now)(), Instant::now());
             self.deadline.begin();
             let Some(attempt) = self.scheduler.attempt(self.monotonic.now()) else {
-                return count > 0;
+                return count > 0 || has_resizes;
             };
             self.recorder.on_attempt();
             self.metrics

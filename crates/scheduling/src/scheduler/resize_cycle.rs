@@ -4,7 +4,7 @@
 use super::Rejected;
 use super::cluster_state::ClusterState;
 use super::scheduling_cycle::TOO_COSTLY;
-use crate::framework::Framework;
+use crate::framework::{Framework, PostFilter};
 use evictd_placement::{Checks, Cluster, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{
@@ -16,6 +16,9 @@ use std::sync::Arc;
 const FITS: &str = "pod resize fits, waiting for Kubelet actuation";
 /// kube-scheduler's message about a node with `disableResizePreemption`.
 pub(super) const DISABLED: &str = "node had resize preemption disabled";
+
+/// The profile of the pod preempts for no pod.
+const NOT_ENABLED: &str = "its profile does not enable DefaultPreemption";
 
 /// What a resize waits for.
 #[derive(Default)]
@@ -80,6 +83,12 @@ pub(super) fn try_resize(
     match tried {
         _ if cluster.interrupt().is_raised() => ResizeResult::waits(TOO_COSTLY),
         InPlace::Fits => ResizeResult::waits(FITS),
+        _ if !framework
+            .post_filters
+            .contains(&PostFilter::DefaultPreemption) =>
+        {
+            ResizeResult::waits(NOT_ENABLED)
+        }
         _ if pod.spec.preemption_policy == "Never" => {
             ResizeResult::waits(Ineligible::Never.as_str())
         }

@@ -1,6 +1,6 @@
 //! The writes of a preemption. The pod lifecycle knows which pods wait for their victims (S5-112).
 
-use super::{Engine, scheduler_of};
+use super::{ATTEMPTS, Engine, MOST_COST, scheduler_of};
 use crate::run::api_retry::Failure;
 use crate::run::groups;
 use crate::run::pod_ref::PodRef;
@@ -48,12 +48,19 @@ impl Engine {
     }
 
     /// Makes room for deferred resizes on the nodes of their pods (S7-244). Neither condition nor nomination is written.
-    pub(super) fn try_resizes(&mut self) {
-        loop {
+    /// Returns whether there was one.
+    pub(super) fn try_resizes(&mut self) -> bool {
+        // Other pods must not wait for all resizes of a cluster, nor for one that is costly.
+        let mut cost = 0_u64;
+        for count in 0..ATTEMPTS {
+            if cost > MOST_COST {
+                break;
+            }
             self.deadline.begin();
             let Some(attempt) = self.scheduler.attempt_resize(self.monotonic.now()) else {
-                return;
+                return count > 0;
             };
+            cost = cost.saturating_add(self.scheduler.take_cost());
             let now = (self.now)();
             groups::decided(now, self.scheduler.take_group_results(), &self.writer);
             let reference = PodRef::of(&attempt.pod.metadata);
@@ -74,6 +81,7 @@ impl Engine {
                 });
             }
         }
+        true
     }
 
     /// The writes of a preemption. Victims that wait for permits are rejected at once.
@@ -152,6 +160,11 @@ impl Engine {
             .scheduler
             .end_preemption(now, &preemptor.uid, failure.is_some());
         let Some(took) = took else {
+            if let Some(failure) = failure {
+                warn!("preemption for {preemptor}: {}", failure.message);
+                self.scheduler
+                    .resize_failed(&preemptor.uid, &failure.message);
+            }
             return;
         };
         let result = if failure.is_some() {
