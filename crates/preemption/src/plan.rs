@@ -101,13 +101,13 @@ impl Plan {
         let end = |victims: &Vec<Victim>| u32::try_from(victims.len()).unwrap_or(u32::MAX);
         let last = self.candidates.last().map(|last| self.victims(last));
         // A group on many nodes is the same victim on each of them.
-        let victims = match self.candidates.last().filter(|_| last == Some(victims)) {
-            Some(last) => last.victims.clone(),
-            None => {
-                let start = end(&self.victims);
-                self.victims.extend_from_slice(victims);
-                start..end(&self.victims)
-            }
+        let same = self.candidates.last().filter(|_| last == Some(victims));
+        let victims = if let Some(last) = same {
+            last.victims.clone()
+        } else {
+            let start = end(&self.victims);
+            self.victims.extend_from_slice(victims);
+            start..end(&self.victims)
         };
         self.candidates.push(Candidate {
             node,

@@ -56,6 +56,9 @@ fn evicted(mut scene: Scene, by_group: bool) -> (Vec<String>, Vec<String>) {
     (victims, preempted.map(|(name, _)| name).collect())
 }
 
+/// Which group goes whole, the middle and the root of the tree, the victims, and the groups that are told.
+type Case<'c> = (&'c str, Value, Value, &'c [&'c str], &'c [&'c str]);
+
 #[test]
 fn s7_121_the_highest_group_with_mode_all_is_one_victim_with_all_its_pods_by_the_priority_of_the_root()
  {
@@ -65,7 +68,7 @@ fn s7_121_the_highest_group_with_mode_all_is_one_victim_with_all_its_pods_by_the
         group
     };
     let both = ["default/x-0", "default/y-0"];
-    let cases: [(&str, Value, Value, &[&str], &[&str]); 6] = [
+    let cases: [Case<'_>; 6] = [
         ("the root", m(), whole(r(), 10), &both, &["r"]),
         ("both levels", whole(m(), 10), whole(r(), 10), &both, &["r"]),
         (
