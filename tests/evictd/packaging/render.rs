@@ -140,14 +140,12 @@ fn comparable(objects: Objects) -> Objects {
     same
 }
 
-/// The name of one of the two configurations.
-fn without_suffix(name: &Value) -> &'static str {
-    let is_scheduler = name.as_str().unwrap().starts_with("evictd-scheduler");
-    if is_scheduler {
-        "evictd-scheduler-config"
-    } else {
-        "evictd-config"
-    }
+/// The name of a configuration: those of evictd have a suffix that depends on their content.
+fn without_suffix(name: &Value) -> String {
+    let name = name.as_str().unwrap();
+    let ours = ["evictd-scheduler-config", "evictd-config"];
+    let ours = ours.into_iter().find(|known| name.starts_with(known));
+    ours.unwrap_or(name).to_owned()
 }
 
 fn container(objects: &Objects) -> &Value {
