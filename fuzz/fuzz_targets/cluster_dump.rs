@@ -19,7 +19,7 @@ impl Read for Drip<'_> {
 /// What was read, as far as it can be compared.
 fn outcome(text: impl Read) -> Result<Vec<String>, String> {
     let name = "fuzz".to_owned();
-    let source = Source { name, text };
+    let source = Source::new(name, text);
     let loaded = load([source], None, Nominations::All, Compatibility::default());
     let loaded = loaded.map_err(|error| error.to_string())?;
     let Loaded {
