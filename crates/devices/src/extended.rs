@@ -7,32 +7,46 @@ use evictd_pod::wire::{DeviceRequest, Metadata, RequestedDevices, ResourceClaim}
 use std::collections::BTreeMap;
 
 impl Inventory {
-    /// How many devices of a class a node can use, and how many of them a claim has (S7-177).
-    pub fn devices_of_class(&self, class: &str, node: &dyn Node) -> (i64, i64) {
+    /// The devices of a class that a node can use (S7-177). A device whose selector fails does not count.
+    pub fn devices_of_class(&self, class: &str, node: &dyn Node) -> ClassDevices {
+        let mut found = ClassDevices::default();
         let Some(class) = self.class(class) else {
-            return (0, 0);
+            return found;
         };
-        let is_selected = |slice: &Slice, at: usize| {
+        let is_selected = |slice: &Slice, at: usize, cost: &mut u64| {
             class.selectors.iter().all(|selector| {
                 let evaluate =
                     |selector: &Selector| self.selectors().evaluate(selector, slice, at, true);
                 let verdict = selector.as_deref().and_then(evaluate);
-                verdict.is_some_and(|(verdict, _)| verdict.selects == Ok(true))
+                verdict.is_some_and(|(verdict, units)| {
+                    *cost = cost.saturating_add(units);
+                    verdict.selects == Ok(true)
+                })
             })
         };
-        let (mut count, mut allocated) = (0, 0);
         for slice in self.slices_at(node) {
             let pool = self.pool((&slice.spec.driver, &slice.spec.pool.name));
             for (at, device) in slice.spec.devices.iter().enumerate() {
-                if slice.allows(device, node) && is_selected(slice, at) {
-                    count += 1;
+                if slice.allows(device, node) && is_selected(slice, at, &mut found.cost) {
+                    found.count += 1;
                     let usage = pool.and_then(|pool| pool.usage(&device.name));
-                    allocated += i64::from(usage.is_some());
+                    found.allocated += i64::from(usage.is_some());
                 }
             }
         }
-        (count, allocated)
+        found
     }
+}
+
+/// The devices of a class on one node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClassDevices {
+    /// How many there are.
+    pub count: i64,
+    /// How many of them a claim has.
+    pub allocated: i64,
+    /// The cost of the selectors that were evaluated for this; 0 if all results were cached.
+    pub cost: u64,
 }
 
 /// A container with its requests for extended resources.

@@ -68,13 +68,15 @@ impl Inventory {
 
     /// Adds or replaces a slice.
     pub fn put_slice(&mut self, wire: wire::ResourceSlice) {
-        self.put_published(wire.metadata.name.into(), wire.spec);
+        let mut spec = wire.spec;
+        let rules = self.taint_rules.taint(&mut spec);
+        self.put_tainted(wire.metadata.name.into(), spec, rules);
     }
 
-    fn put_published(&mut self, name: Arc<str>, mut spec: wire::SliceSpec) {
+    /// `rules` as in [`Slice`].
+    fn put_tainted(&mut self, name: Arc<str>, spec: wire::SliceSpec, rules: Vec<Vec<Arc<str>>>) {
         self.remove_slice(&name);
         self.slice_versions += 1;
-        let rules = self.taint_rules.taint(&mut spec);
         let slice = Arc::new(Slice {
             kinds: kinds(&spec.devices),
             spec,
@@ -164,10 +166,11 @@ impl Inventory {
         let concerned = slices.filter(|(_, slice)| concerns(slice));
         let concerned = concerned.map(|(name, slice)| (Arc::clone(name), Arc::clone(slice)));
         for (name, slice) in concerned.collect::<Vec<_>>() {
-            let published = slice.published();
+            let mut spec = slice.published();
+            let rules = self.taint_rules.taint(&mut spec);
             // A new version of a slice costs an evaluation of every selector.
-            if !self.taint_rules.leave(&slice, published.clone()) {
-                self.put_published(name, published);
+            if !slice.has_taints_of(&spec, &rules) {
+                self.put_tainted(name, spec, rules);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Dynamic resource allocation: which published devices a claim can have on a node, as kube-scheduler 1.36 allocates
+//! Dynamic resource allocation: which published devices a claim can have on a node, as kube-scheduler allocates
 //! them with structured parameters. Pure: objects come in, allocations come out.
 //!
-//! It decides as kube-scheduler does with its default gates: shared counters, shares of capacities, binding conditions and
-//! extended resources included. Where 1.36 has faults that 1.37 repairs, it decides as 1.37.
+//! It decides as kube-scheduler 1.36 or 1.37 with its default gates: shared counters, shares of capacities, binding conditions
+//! and extended resources included. Faults of 1.36 that 1.37 repairs are repaired in both.
 
 mod allocation;
 mod binding;
@@ -31,7 +31,9 @@ mod without;
 pub use allocation::preference;
 pub use binding::{Binding, binding, needs_binding};
 pub use demand::Demand;
-pub use extended::{ContainerRequests, Mapping, SpecialRequests, special_claim, special_requests};
+pub use extended::{
+    ClassDevices, ContainerRequests, Mapping, SpecialRequests, special_claim, special_requests,
+};
 pub use inventory::{Inventory, special_key};
 pub use limits::Problem;
 pub use slice::{Node, selects};

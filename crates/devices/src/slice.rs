@@ -39,7 +39,7 @@ pub(crate) struct Slice {
     pub(crate) version: u64,
     /// For each device the index of the first equal one.
     pub(crate) kinds: Vec<usize>,
-    /// For each device the rules that have added its last taints, in their order; nothing if no rule selects the pool.
+    /// For each device the rules that have added its last taints, in their order; nothing if no rule selects any.
     pub(crate) rules: Vec<Vec<Arc<str>>>,
 }
 
@@ -52,6 +52,16 @@ impl Slice {
             device.taints.truncate(published);
         }
         spec
+    }
+
+    /// Whether its devices have the taints of this other version, from the same rules.
+    pub(crate) fn has_taints_of(&self, spec: &wire::SliceSpec, rules: &[Vec<Arc<str>>]) -> bool {
+        let (has, others) = (self.spec.devices.iter(), spec.devices.iter());
+        let taints = |device| -> &Vec<wire::Taint> {
+            let device: &wire::Device = device;
+            &device.taints
+        };
+        self.rules == rules && has.map(taints).eq(others.map(taints))
     }
 
     /// The rule that has added a taint, by the index of device and taint; `None` if the driver has published it.

@@ -1,6 +1,5 @@
 //! Taints that rules add to published devices (S7-192).
 
-use crate::slice::Slice;
 use evictd_pod::wire::{Device, DeviceTaintRule, DeviceTaintRuleSpec, SliceSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +19,8 @@ impl TaintRules {
         self.0.remove(name)
     }
 
-    /// Whether a slice has the taints of these rules already.
-    pub(crate) fn leave(&self, slice: &Slice, mut published: SliceSpec) -> bool {
-        let rules = self.taint(&mut published);
-        let devices = slice.spec.devices.iter();
-        let has = devices.map(|device| &device.taints);
-        let gets = published.devices.iter().map(|device| &device.taints);
-        has.eq(gets) && slice.rules.iter().flatten().eq(rules.iter().flatten())
-    }
-
     /// Adds the taints to the devices of a published slice, after those of the driver. Returns the names of the rules by
-    /// device; nothing if there are none.
+    /// device; nothing if no rule selects any.
     pub(crate) fn taint(&self, spec: &mut SliceSpec) -> Vec<Vec<Arc<str>>> {
         let SliceSpec {
             driver,
@@ -42,9 +32,6 @@ impl TaintRules {
         let rules: Vec<_> = rules
             .filter(|(_, rule)| selects_pool(rule, driver, &pool.name))
             .collect();
-        if rules.is_empty() {
-            return Vec::new();
-        }
         let tainted = devices.iter_mut().map(|device| {
             let rules = rules.iter().filter(|(_, rule)| selects(rule, device));
             let rules: Vec<_> = rules.collect();
@@ -53,7 +40,11 @@ impl TaintRules {
             let names = rules.iter().map(|(name, _)| Arc::clone(name));
             names.collect()
         });
-        tainted.collect()
+        let names: Vec<Vec<_>> = tainted.collect();
+        if names.iter().all(Vec::is_empty) {
+            return Vec::new();
+        }
+        names
     }
 }
 

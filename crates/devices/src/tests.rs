@@ -263,7 +263,7 @@ fn only_the_newest_complete_generation_of_a_pool_is_allocated() {
 }
 
 #[test]
-fn the_allocation_has_the_node_selector_of_its_slices() {
+fn s7_195_the_allocation_has_the_node_selector_of_its_slices() {
     let term = json!([{ "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a", "b"] }] }]);
     let reach = |spec: Value| {
         let mut known = inventory();

@@ -192,12 +192,11 @@ impl Framework {
             }
             _ => None,
         });
-        if let Some(claim) = unavailable_claim(cluster, pod, nodes) {
-            return Some(ClaimRef::of(&claim.metadata));
-        }
-        let claim = left_over_claim(cluster, pod)?;
+        let claim = unavailable_claim(cluster, pod, nodes);
+        let claim = claim.or_else(|| left_over_claim(cluster, pod))?;
+        let special = cluster.devices().special_claim(pod.uid());
         Some(ClaimRef {
-            is_special: true,
+            is_special: special.is_some_and(|special| special.metadata.uid == claim.metadata.uid),
             ..ClaimRef::of(&claim.metadata)
         })
     }

@@ -309,10 +309,12 @@ impl Scheduler {
     pub fn devices_are_late(&mut self, pod: &wire::Pod) {
         let namespace = pod.metadata.namespace_or_default();
         let devices = self.state.cluster_mut().devices_mut();
-        for claim in claims_of(pod) {
-            if let Some(name) = claim.name() {
-                devices.devices_are_late(namespace, name);
-            }
+        let special = devices.special_claim(&pod.metadata.uid);
+        let special = special.map(|claim| claim.metadata.name.clone());
+        let named = claims_of(pod);
+        let named = named.filter_map(|claim| claim.name().map(str::to_owned));
+        for name in named.chain(special) {
+            devices.devices_are_late(namespace, &name);
         }
     }
 

@@ -337,3 +337,145 @@ fn s7_192_a_rule_wakes_pods_when_it_changes_devices_and_not_when_its_status_does
     change(&mut scene, rule("card", "2"), rule("other", "3"));
     assert_eq!(scene.placed(), pairs(&[("p", "x")]));
 }
+
+/// The status of the claim `held`: a device that must be bound, and the pods that have reserved it.
+fn conditional(pods: &[&str]) -> Value {
+    let result = json!({ "request": "r", "driver": "gpu.example.com", "pool": "x", "device": "card",
+        "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
+    let reserved = pods
+        .iter()
+        .map(|pod| json!({ "resource": "pods", "name": pod, "uid": pod }));
+    json!({ "allocation": { "devices": { "results": [result] } }, "reservedFor": reserved.collect::<Vec<_>>() })
+}
+
+/// `status` with this condition of its device.
+fn with_condition(mut status: Value, kind: &str) -> Value {
+    let condition = json!({ "type": kind, "status": "True" });
+    status["devices"] = json!([{ "driver": "gpu.example.com", "pool": "x", "device": "card", "conditions": [condition] }]);
+    status
+}
+
+fn read_claim(claim: Value) -> Option<Arc<wire::ResourceClaim>> {
+    Some(Arc::new(serde_json::from_value(claim).unwrap()))
+}
+
+/// The claim has another pod, so that no attempt deallocates it.
+#[test]
+fn s7_163_a_driver_that_binds_devices_after_all_wakes_the_pods_of_their_claim() {
+    let claim = |status: Value| {
+        let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
+        read_claim(json!({ "metadata": { "name": "p", "uid": "claim-p" },
+            "spec": { "devices": { "requests": requests } }, "status": status }))
+    };
+    let with_other = || conditional(&["other"]);
+    for (before, after, wakes) in [
+        (with_other(), with_condition(with_other(), "Ready"), true),
+        (
+            with_condition(with_other(), "Broken"),
+            with_condition(with_other(), "Ready"),
+            true,
+        ),
+        (with_other(), with_condition(with_other(), "Warm"), false),
+        (with_other(), with_condition(with_other(), "Broken"), false),
+    ] {
+        let mut scene = Scene::start();
+        let change = |scene: &mut Scene, old, new| {
+            scene.tell(&Event::Change(Change::ResourceClaim(Delta { old, new })));
+        };
+        change(&mut scene, None, claim(before.clone()));
+        let pod = scene.pod_without_claim("p", "");
+        scene.0.scheduler.devices_are_late(&pod);
+        let rejected = scene.0.scheduler.attempt(scene.0.now).unwrap().outcome;
+        assert!(
+            matches!(rejected, Outcome::Unschedulable(_)),
+            "{rejected:?}"
+        );
+        change(&mut scene, claim(before.clone()), claim(after.clone()));
+        let next = scene.0.scheduler.attempt(scene.0.now);
+        let is_placed = next.map(|next| matches!(next.outcome, Outcome::Placed { .. }));
+        assert_eq!(is_placed, wakes.then_some(true), "{before} {after}");
+    }
+}
+
+/// A class that serves an extended resource.
+fn serving(scene: &mut Scene) {
+    let class = json!({ "metadata": { "name": "gpu" }, "spec": { "extendedResourceName": "example.com/gpu" } });
+    scene.tell(&Event::Change(Change::DeviceClass(added(class))));
+}
+
+fn extended(name: &str) -> scenario::Object {
+    let amounts = json!({ "example.com/gpu": "1" });
+    pod(name).uid(name).set(
+        "/spec/containers/0/resources",
+        json!({ "requests": amounts, "limits": amounts }),
+    )
+}
+
+/// The first scheduler has created the special claim of the pod and reserved its device.
+#[test]
+fn s7_175_after_a_restart_the_special_claim_of_an_unbound_pod_is_bound_or_deleted() {
+    let mut scene = Scene::start();
+    serving(&mut scene);
+    let claim = |status: Value| {
+        read_claim(
+            json!({ "metadata": { "name": "special", "uid": "claim-special",
+                "annotations": { "resource.kubernetes.io/extended-resource-claim": "true" },
+                "ownerReferences": [{ "kind": "Pod", "name": "p", "uid": "p", "controller": true }] },
+            "status": status }),
+        )
+    };
+    let created = claim(conditional(&["p"]));
+    scene.tell(&Event::Change(Change::ResourceClaim(Delta {
+        old: None,
+        new: created.clone(),
+    })));
+    let pod = extended("p");
+    scene.tell(&Event::Change(Change::Pod(added(pod.clone()))));
+    let next = scene.0.scheduler.attempt(scene.0.now).unwrap();
+    let Outcome::Placed { pre_bind, .. } = next.outcome else {
+        panic!("{:?}", next.outcome);
+    };
+    let [choice] = &pre_bind.devices[..] else {
+        panic!("{:?}", pre_bind.devices);
+    };
+    assert_eq!((&*choice.claim, &*choice.uid), ("special", "claim-special"));
+    assert!(choice.needs_binding && choice.allocation.is_none() && choice.special.is_none());
+    // The driver does not bind it in time, and the writer withdraws the pod.
+    scene.tell(&Event::Change(Change::ResourceClaim(Delta {
+        old: created,
+        new: claim(conditional(&[])),
+    })));
+    scene.0.scheduler.bind_failed(scene.0.now, "p");
+    scene.0.scheduler.devices_are_late(&pod.read());
+    scene.0.pass(SignedDuration::from_secs(20));
+    let Outcome::Unschedulable(rejected) = scene.0.attempt().unwrap().outcome else {
+        panic!("the devices are late");
+    };
+    let deleted = rejected.deallocates.unwrap();
+    assert!(deleted.is_special && deleted.name == "special");
+}
+
+/// kube-scheduler disables signatures for this. Here a pod is never answered with the rejection of an equal one.
+#[test]
+fn s7_176_each_of_equal_pods_with_an_extended_resource_is_searched() {
+    let mut scene = Scene::start();
+    serving(&mut scene);
+    for name in ["a", "b"] {
+        scene.tell(&Event::Change(Change::Pod(added(extended(name)))));
+    }
+    let first = scene.0.scheduler.attempt(scene.0.now).unwrap();
+    assert!(matches!(first.outcome, Outcome::Unschedulable(_)));
+    // A slice changes no cached result.
+    let spec = json!({ "driver": "gpu.example.com", "nodeName": "one", "devices": [{ "name": "card" }],
+        "pool": { "name": "x", "generation": 1, "resourceSliceCount": 1 } });
+    let slice = json!({ "metadata": { "name": "x" }, "spec": spec });
+    let slice = Change::ResourceSlice(added(slice));
+    scene.0.on(&Event::Change(slice));
+    let second = scene.0.scheduler.attempt(scene.0.now).unwrap();
+    assert_eq!(&*second.key, "b");
+    assert!(
+        matches!(second.outcome, Outcome::Placed { .. }),
+        "{:?}",
+        second.outcome
+    );
+}

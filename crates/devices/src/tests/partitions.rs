@@ -57,7 +57,7 @@ fn a_refused_partition_leaves_its_counters() {
     assert_eq!(devices_for(&mut known, wanted(1)).unwrap(), ["r=whole"]);
 }
 
-/// S7-133
+/// S7-133, T90
 #[test]
 fn a_pool_with_an_unknown_counter_is_invalid_everywhere() {
     let mut lost = part("lost", 1);
@@ -112,7 +112,7 @@ fn share(known: &mut Inventory, memory: Option<&str>) -> Option<String> {
     Some(result.consumed_capacity["memory"].to_string())
 }
 
-/// S7-152, S7-153
+/// S7-152, S7-153, T95, T96
 #[test]
 fn a_share_is_rounded_as_its_policy_says() {
     let range = json!({ "validRange": { "min": "1Gi", "step": "1Gi", "max": "6Gi" } });
@@ -197,7 +197,7 @@ fn distinct_devices_all_differ() {
     );
 }
 
-/// S7-131, S7-160
+/// S7-131, S7-160, T104, T105
 #[test]
 fn pools_with_binding_conditions_come_last_and_pin_their_node() {
     let mut known = inventory();

@@ -1,4 +1,5 @@
-//! Table F of the rows S7-140 to S7-191: cases T86 to T106 with their devices, what is in use, the requests, and who gets what.
+//! Cases T86 to T106 of table F, which is for the rows S7-140 to S7-191. T90, T95, T96, T104 and T105 are in `partitions`, T102 is
+//! in `releases`.
 
 use super::partitions::{allocated, result};
 use super::*;
@@ -272,6 +273,42 @@ fn s7_157_distinct_and_s7_190_taints() {
         Case::new("T106", tainted("NoExecute"), count(1)),
         Case::new("T106, tolerated", tainted("NoExecute"), tolerant).gets(&["r=d"]),
         Case::new("T106, None", tainted("None"), count(1)).gets(&["r=d"]),
+    ];
+    cases.into_iter().for_each(Case::check);
+}
+
+#[test]
+fn s7_158_selectors_may_ask_whether_a_device_can_be_shared() {
+    let devices = || json!([{ "name": "alone" }, shared("shared", 10)]);
+    let wanted = |expression: &str| {
+        exactly(json!({ "selectors": [{ "cel": { "expression": expression } }] }))
+    };
+    let cases = [
+        Case::new(
+            "shared",
+            devices(),
+            wanted("device.allowMultipleAllocations"),
+        )
+        .gets(&["r=shared"]),
+        Case::new(
+            "alone",
+            devices(),
+            wanted("!device.allowMultipleAllocations"),
+        )
+        .gets(&["r=alone"]),
+    ];
+    cases.into_iter().for_each(Case::check);
+}
+
+/// As in 1.36 and 1.37. From 1.38 on the shares keep other claims away.
+#[test]
+fn s7_159_a_shared_device_that_can_no_longer_be_shared_is_allocated_in_spite_of_its_shares() {
+    let cases = [
+        Case::new("shares", json!([{ "name": "d" }]), count(1))
+            .held(json!([share("d", 5)]))
+            .gets(&["r=d"]),
+        Case::new("alone", json!([{ "name": "d" }]), count(1))
+            .held(json!([result("d", json!({}))])),
     ];
     cases.into_iter().for_each(Case::check);
 }

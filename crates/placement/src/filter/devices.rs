@@ -66,6 +66,18 @@ fn claims<'c>(cluster: &'c Cluster, pod: &Pod) -> Result<Vec<&'c ResourceClaim>,
     claims.collect()
 }
 
+/// The claims of a pod, and at last its special claim if an earlier attempt has created one. Nothing after a problem.
+fn claims_and_special<'c>(
+    cluster: &'c Cluster,
+    pod: &Pod,
+) -> impl Iterator<Item = &'c ResourceClaim> {
+    let special = Special::of(cluster, pod).and_then(|_| left_over(cluster, pod));
+    let claims = claims(cluster, pod).ok();
+    claims
+        .into_iter()
+        .flat_map(move |claims| claims.into_iter().chain(special))
+}
+
 /// The devices of a claim: its allocation, or those assumed for another pod of the same gang.
 fn allocation<'c>(cluster: &'c Cluster, claim: &'c ResourceClaim) -> Option<&'c Allocation> {
     let allocated = claim.status.allocation.as_ref();
@@ -174,8 +186,7 @@ impl Devices {
         // On an error PreFilter has rejected the pod, or the claim counts as unchecked.
         let demand = demand(cluster, pod).ok()?;
         let known = special.as_ref().and_then(|_| left_over(cluster, pod));
-        let named = claims(cluster, pod).unwrap_or_default();
-        let allocated = named.into_iter().chain(known);
+        let allocated = claims_and_special(cluster, pod);
         let allocated = allocated.filter_map(|claim| Some((claim, allocation(cluster, claim)?)));
         let mut reaches = Vec::new();
         let mut has_failed = false;
@@ -202,6 +213,11 @@ impl Devices {
             freed: None,
             coming: Coming::default(),
         })
+    }
+
+    /// Whether it needs devices that it does not have yet.
+    fn needs_some(&self) -> bool {
+        !self.demand.is_empty() || self.special.is_some()
     }
 
     /// The demand on this node, with the requests of the special claim.
@@ -265,9 +281,8 @@ impl Filter for Devices {
     }
 
     fn free_devices(&mut self, cluster: &Cluster) -> bool {
-        let needs_some = !self.demand.is_empty() || self.special.is_some();
-        self.freed = needs_some.then(|| Freed::new(cluster, &self.pod));
-        needs_some
+        self.freed = self.needs_some().then(|| Freed::new(cluster, &self.pod));
+        self.freed.is_some()
     }
 
     fn enter(&mut self, here: Here<'_>) {
@@ -390,7 +405,7 @@ const NAMED: usize = 4;
 impl Devices {
     /// The allocated claims of the pod whose devices cannot be used on this node.
     fn unusable(&self, here: Here<'_>) -> Option<String> {
-        let claims = claims(here.cluster, &self.pod).ok()?.into_iter();
+        let claims = claims_and_special(here.cluster, &self.pod);
         let lines = claims.filter_map(|claim| {
             let allocation = allocation(here.cluster, claim)?;
             let has_failed = here.cluster.devices().has_failed_binding(claim, allocation);
@@ -467,10 +482,11 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
     choices
 }
 
-/// The updates of the pod's own claims. The allocations come in the order of the unallocated claims.
+/// The updates of the pod's claims. The allocations come in the order of the unallocated claims. A special claim of an earlier
+/// attempt is one of them: after a restart its devices may still have to be bound.
 fn reservations(cluster: &Cluster, pod: &Pod, allocations: Vec<Allocation>) -> Vec<DeviceChoice> {
     let mut allocations = allocations.into_iter();
-    let claims = claims(cluster, pod).unwrap_or_default().into_iter();
+    let claims = claims_and_special(cluster, pod);
     let choices = claims.filter_map(|claim| {
         let shared = cluster.devices().shared(&claim.metadata.uid);
         let allocation = match (&claim.status.allocation, shared) {
@@ -511,8 +527,8 @@ pub fn shared_claims(cluster: &Cluster, pod: &Pod) -> Vec<(String, Vec<NodeId>)>
     shared.collect()
 }
 
-/// An allocated claim that keeps the pod off these nodes and that no other pod has reserved. Deallocating it lets the pod
-/// be scheduled.
+/// An allocated claim that keeps the pod off these nodes and that no other pod has reserved. Deallocating it, or deleting a
+/// special one, lets the pod be scheduled.
 pub fn unavailable_claim<'c>(
     cluster: &'c Cluster,
     pod: &Pod,
@@ -521,8 +537,7 @@ pub fn unavailable_claim<'c>(
     // Where devices are missing, kube-scheduler does not look at the claims that have some.
     let nodes = nodes.filter(|(_, reason)| *reason == Reason::Message(NOT_HERE));
     let nodes: Vec<NodeId> = nodes.map(|(node, _)| node).collect();
-    let mut claims = claims(cluster, pod).ok()?.into_iter();
-    claims.find(|claim| {
+    claims_and_special(cluster, pod).find(|claim| {
         let Some(allocation) = &claim.status.allocation else {
             return false;
         };

@@ -104,7 +104,9 @@ fn devices(cluster: &Cluster, node: &Node, resource: Symbol) -> Option<(i64, i64
     let (known, symbols) = (cluster.devices(), cluster.symbols());
     let class = known.class_of_resource(symbols.text(resource))?;
     let found = known.devices_of_class(class, &NodeView { symbols, node });
-    (found.0 > 0).then_some(found)
+    // A score cannot be continued by the next attempt, so that the cost ends no attempt.
+    cluster.interrupt().charge_work(found.cost);
+    (found.count > 0).then_some((found.count, found.allocated))
 }
 
 struct Fit {

@@ -254,6 +254,22 @@ mod tests {
         }
     }
 
+    /// Where they can be turned off at all, kube-scheduler then allocates no devices that have binding conditions.
+    #[test]
+    fn s7_164_the_gates_of_binding_conditions_have_no_effect() {
+        let conditions = Gate::DRADeviceBindingConditions;
+        for (gate, release) in [
+            (conditions, Release::V1_36),
+            (conditions, Release::V1_37),
+            (Gate::DRAResourceClaimDeviceStatus, Release::V1_36),
+        ] {
+            let off = with(release, &[(gate.as_str(), false)]);
+            assert!(off.unwrap().is_on(gate), "{gate:?} {release:?}");
+        }
+        let status = Gate::DRAResourceClaimDeviceStatus.as_str();
+        assert!(with(Release::V1_37, &[(status, false)]).is_err());
+    }
+
     #[test]
     fn s7_003_a_whole_stage_is_set_at_once() {
         let scoring = Gate::StorageCapacityScoring;

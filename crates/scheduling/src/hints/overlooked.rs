@@ -10,6 +10,7 @@ use super::volumes::{cannot_share, has_no_limit};
 use crate::change::{Change, Delta, takes_room};
 use crate::events::{ClusterEvent, Kind};
 use crate::plugins::{PluginName, PluginSet};
+use evictd_devices::{Binding, binding};
 use evictd_pod::wire::{Metadata, Pod, PodAffinityTerm, ResourceClaim};
 
 /// The plugins whose pods kube-scheduler never wakes by the event.
@@ -79,7 +80,8 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
             delta.new.as_deref().is_some_and(has_no_limit)
         }
         // The owner of a claim may change to this pod, and another claim may have the name of one that was being deleted. Between
-        // two versions that the watch shows, a claim may have got other devices, which other nodes can use.
+        // two versions that the watch shows, a claim may have got other devices, which other nodes can use. A driver may bind devices
+        // that were late, or of which it has said that it cannot.
         (PluginName::DynamicResources, Change::ResourceClaim(delta)) => delta
             .old
             .as_deref()
@@ -88,7 +90,7 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
                 uses(pod, new)
                     && (old.metadata.owner_references != new.metadata.owner_references
                         || old.metadata.uid != new.metadata.uid
-                        || has_other_devices(old, new))
+                        || has_usable_devices(old, new))
             }),
         // The hint ignores the anti-affinity of other pods, and that a domain which appears or disappears changes the minimum
         // of all domains. It also ignores the capacity for volumes of claims, and capacity that is now available to other
@@ -102,10 +104,14 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
     }
 }
 
-fn has_other_devices(old: &ResourceClaim, new: &ResourceClaim) -> bool {
+/// Whether an allocated claim has other devices, or its devices may be bound only now.
+fn has_usable_devices(old: &ResourceClaim, new: &ResourceClaim) -> bool {
     let (had, has) = (&old.status.allocation, &new.status.allocation);
     let mut both = had.iter().zip(has);
-    both.any(|(had, has)| !had.has_devices_of(has))
+    both.any(|(had, has)| {
+        let (was, is) = (binding(had, &old.status), binding(has, &new.status));
+        !had.has_devices_of(has) || (was != is && !matches!(is, Binding::Failed(..)))
+    })
 }
 
 fn has_defaults(pod: &Pod) -> bool {

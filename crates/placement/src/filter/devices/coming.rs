@@ -44,10 +44,11 @@ impl Coming {
 
     /// Counts a nominated pod for a pod that is to be placed.
     pub(super) fn add(&mut self, here: Here<'_>, pod: &Pod, coming: &Pod) {
+        if !self.is_awaited {
+            return;
+        }
         let devices = Devices::of(here.cluster, coming);
-        let devices =
-            devices.filter(|devices| !devices.demand.is_empty() || devices.special.is_some());
-        let Some(devices) = devices.filter(|_| self.is_awaited) else {
+        let Some(devices) = devices.filter(Devices::needs_some) else {
             return;
         };
         self.pods.push(devices);
