@@ -355,8 +355,8 @@ fn with_condition(mut status: Value, kind: &str) -> Value {
     status
 }
 
-fn read_claim(claim: Value) -> Option<Arc<wire::ResourceClaim>> {
-    Some(Arc::new(serde_json::from_value(claim).unwrap()))
+fn read_claim(claim: Value) -> Arc<wire::ResourceClaim> {
+    Arc::new(serde_json::from_value(claim).unwrap())
 }
 
 /// The claim has another pod, so that no attempt deallocates it.
@@ -380,6 +380,7 @@ fn s7_163_a_driver_that_binds_devices_after_all_wakes_the_pods_of_their_claim() 
     ] {
         let mut scene = Scene::start();
         let change = |scene: &mut Scene, old, new| {
+            let new = Some(new);
             scene.tell(&Event::Change(Change::ResourceClaim(Delta { old, new })));
         };
         change(&mut scene, None, claim(before.clone()));
@@ -390,7 +391,8 @@ fn s7_163_a_driver_that_binds_devices_after_all_wakes_the_pods_of_their_claim() 
             matches!(rejected, Outcome::Unschedulable(_)),
             "{rejected:?}"
         );
-        change(&mut scene, claim(before.clone()), claim(after.clone()));
+        let old = Some(claim(before.clone()));
+        change(&mut scene, old, claim(after.clone()));
         let next = scene.0.scheduler.attempt(scene.0.now);
         let is_placed = next.map(|next| matches!(next.outcome, Outcome::Placed { .. }));
         assert_eq!(is_placed, wakes.then_some(true), "{before} {after}");
@@ -427,7 +429,7 @@ fn s7_175_after_a_restart_the_special_claim_of_an_unbound_pod_is_bound_or_delete
     let created = claim(conditional(&["p"]));
     scene.tell(&Event::Change(Change::ResourceClaim(Delta {
         old: None,
-        new: created.clone(),
+        new: Some(Arc::clone(&created)),
     })));
     let pod = extended("p");
     scene.tell(&Event::Change(Change::Pod(added(pod.clone()))));
@@ -442,8 +444,8 @@ fn s7_175_after_a_restart_the_special_claim_of_an_unbound_pod_is_bound_or_delete
     assert!(choice.needs_binding && choice.allocation.is_none() && choice.special.is_none());
     // The driver does not bind it in time, and the writer withdraws the pod.
     scene.tell(&Event::Change(Change::ResourceClaim(Delta {
-        old: created,
-        new: claim(conditional(&[])),
+        old: Some(created),
+        new: Some(claim(conditional(&[]))),
     })));
     scene.0.scheduler.bind_failed(scene.0.now, "p");
     scene.0.scheduler.devices_are_late(&pod.read());

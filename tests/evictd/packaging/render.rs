@@ -131,7 +131,7 @@ fn comparable(objects: Objects) -> Objects {
         }
         if object["kind"] == "ConfigMap" {
             let name = without_suffix(&object["metadata"]["name"]);
-            object["metadata"]["name"] = name.into();
+            object["metadata"]["name"] = name.as_str().into();
             same.insert(format!("ConfigMap {name}"), object);
         } else {
             same.insert(name, object);
