@@ -176,40 +176,6 @@ fn s7_175_the_claim_of_a_pod_that_is_not_bound_is_deleted() {
     assert_eq!(special(&live).len(), 1);
 }
 
-/// S7-161 to S7-163
-#[test]
-fn s7_162_a_pod_waits_for_its_device_and_gets_another_one_if_that_fails() {
-    let live = Live::new(&[("one", "8")]);
-    with_cards(&live, &[]);
-    let conditional = |name: &str| json!({ "name": name, "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
-    let spec = json!({ "driver": "gpu.example.com", "allNodes": true,
-        "devices": [conditional("far-0"), conditional("far-1")],
-        "pool": { "name": "far", "generation": 1, "resourceSliceCount": 1 } });
-    create(&live.admin, "ResourceSlice", "far", &spec);
-    claim(&live, "c");
-    user(&live, "p", "c", "1");
-    let say = |kind: &str| {
-        let (pool, device) = device(&found(&live, "c")).unwrap();
-        let condition = json!({ "type": kind, "status": "True", "reason": "Said",
-            "message": "so", "lastTransitionTime": "2026-01-01T00:00:00Z" });
-        let status = json!({ "status": { "devices": [{ "driver": "gpu.example.com",
-            "pool": pool, "device": device, "conditions": [condition] }] } });
-        live.admin
-            .merge("resourceclaims/status", "default/c", status)
-            .unwrap();
-    };
-    wait_until("the device is reserved", || {
-        !users(&found(&live, "c")).is_empty()
-    });
-    say("Broken");
-    wait_until("the device is reserved again", || {
-        let claim = found(&live, "c");
-        !users(&claim).is_empty() && claim["status"]["devices"].is_null()
-    });
-    say("Ready");
-    assert_eq!(live.bound("default/p"), "one");
-}
-
 #[test]
 fn a_claim_gets_a_device_before_its_pod_is_bound_and_is_shared() {
     let live = Live::new(&[("one", "8"), ("two", "4")]);

@@ -1,7 +1,10 @@
 //! `evictd-scheduler run` beside drivers of devices that bind them, fail to bind them, and change what they publish while pods
 //! wait and run.
 
-use crate::live_devices::{claim, create, device, expect_message, found, user, users};
+use crate::live_devices::{
+    claim, create, device, expect_message, extended, found, user, users, with_cards,
+    with_served_cards,
+};
 use crate::live_scheduling::Live;
 use evictd_testkit::ApiServer;
 use evictd_testkit::testing::wait_until;
@@ -20,14 +23,11 @@ struct Driver<'l> {
 impl<'l> Driver<'l> {
     /// The driver and its class `gpu`.
     fn new(live: &'l Live) -> Self {
-        let selectors =
-            json!([{ "cel": { "expression": format!("device.driver == '{DRIVER}'") } }]);
-        create(
-            &live.admin,
-            "DeviceClass",
-            "gpu",
-            &json!({ "selectors": selectors }),
-        );
+        with_cards(live, &[]);
+        Self::of_known_class(live)
+    }
+
+    const fn of_known_class(live: &'l Live) -> Self {
         Self {
             live,
             generation: 1,
@@ -91,6 +91,12 @@ fn conditional(names: &[&str]) -> Value {
 
 fn device_of(live: &Live, claim: &str) -> Option<String> {
     device(&found(live, claim)).map(|(_, device)| device)
+}
+
+fn expect_reserved(live: &Live, claim: &str) {
+    wait_until("the device is reserved", || {
+        !users(&found(live, claim)).is_empty()
+    });
 }
 
 fn taint_rule(live: &Live, name: &str, spec: &Value) {
@@ -193,7 +199,65 @@ fn a_device_that_is_withdrawn_and_comes_back_belongs_to_its_pod() {
     assert_eq!(device_of(&live, "second").as_deref(), Some("b"));
 }
 
-/// S7-162: what the claim holds counts, not what the driver publishes meanwhile.
+/// S7-161 to S7-163
+#[test]
+fn s7_162_a_pod_waits_for_its_device_and_gets_another_one_if_that_fails() {
+    let live = Live::new(&[("one", "8")]);
+    let driver = Driver::new(&live);
+    driver.publish("far", 1, &conditional(&["a", "b"]));
+    claim(&live, "c");
+    user(&live, "p", "c", "1");
+    expect_reserved(&live, "c");
+    driver.say("c", "Broken");
+    wait_until("the device is reserved again", || {
+        let claim = found(&live, "c");
+        !users(&claim).is_empty() && claim["status"]["devices"].is_null()
+    });
+    driver.say("c", "Ready");
+    assert_eq!(live.bound("default/p"), "one");
+}
+
+/// The scheduler before has created the claim and ended while it waited.
+#[test]
+fn s7_162_an_existing_special_claim_is_waited_for() {
+    let live = Live::new(&[("one", "8")]);
+    with_served_cards(&live, &[]);
+    let driver = Driver::of_known_class(&live);
+    driver.publish("far", 1, &conditional(&["a"]));
+    let mut pod = extended("p", "1");
+    pod["spec"]["schedulingGates"] = json!([{ "name": "wait" }]);
+    let uid = live.admin.create(pod).unwrap()["metadata"]["uid"].clone();
+    let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "served" } }]);
+    let owner =
+        json!({ "apiVersion": "v1", "kind": "Pod", "controller": true, "name": "p", "uid": uid });
+    let special = json!({ "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": { "name": "special", "namespace": "default", "ownerReferences": [owner],
+            "annotations": { "resource.kubernetes.io/extended-resource-claim": "true" } },
+        "spec": { "devices": { "requests": requests } } });
+    live.admin.create(special).unwrap();
+    let result = json!({ "request": "r", "driver": DRIVER, "pool": "far", "device": "a",
+        "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
+    let status = json!({ "allocation": { "devices": { "results": [result] } },
+        "reservedFor": [{ "resource": "pods", "name": "p", "uid": uid }] });
+    let patch = |plural: &str, at: &str, patch: Value| live.admin.merge(plural, at, patch).unwrap();
+    patch(
+        "resourceclaims/status",
+        "default/special",
+        json!({ "status": status }),
+    );
+    patch(
+        "pods",
+        "default/p",
+        json!({ "spec": { "schedulingGates": null } }),
+    );
+    wait_until("the pod waits for its device", || {
+        !live.events("BindingConditionsPending").is_empty()
+    });
+    driver.say("special", "Ready");
+    assert_eq!(live.bound("default/p"), "one");
+}
+
+/// S7-162: the allocation of the claim counts, not what the driver publishes meanwhile.
 #[test]
 fn s7_162_a_driver_that_changes_its_slices_while_a_pod_waits_can_still_bind_the_device() {
     let live = Live::new(&[("one", "8")]);
@@ -201,9 +265,7 @@ fn s7_162_a_driver_that_changes_its_slices_while_a_pod_waits_can_still_bind_the_
     driver.publish("far", 1, &conditional(&["a", "b"]));
     claim(&live, "c");
     user(&live, "p", "c", "1");
-    wait_until("the device is reserved", || {
-        !users(&found(&live, "c")).is_empty()
-    });
+    expect_reserved(&live, "c");
     driver.generation = 2;
     driver.update("far", 1, &conditional(&["b"]));
     driver.say("c", "Ready");
