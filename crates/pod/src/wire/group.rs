@@ -4,15 +4,25 @@ use super::{Condition, Metadata, Present, null_is_default};
 use serde::Deserialize;
 
 /// A scheduling.k8s.io/v1beta1 `PodGroup`, as Kubernetes 1.37 defines it.
+pub type PodGroup = Group<GangPolicy>;
+
+/// A scheduling.k8s.io/v1alpha3 `CompositePodGroup`: groups that are placed together, as Kubernetes 1.37 defines it (S7-110).
+pub type CompositePodGroup = Group<CompositeGangPolicy>;
+
+/// A group of pods, or of other groups. `Gang` says how many are placed at once.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PodGroup {
+#[serde(
+    default,
+    rename_all = "camelCase",
+    bound = "Gang: Default + Deserialize<'de>"
+)]
+pub struct Group<Gang> {
     /// Namespace and name.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
     /// The desired state.
     #[serde(deserialize_with = "null_is_default")]
-    pub spec: PodGroupSpec,
+    pub spec: GroupSpec<Gang>,
     /// The observed state.
     #[serde(deserialize_with = "null_is_default")]
     pub status: PodGroupStatus,
@@ -20,18 +30,22 @@ pub struct PodGroup {
 
 /// `spec` of a group.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PodGroupSpec {
-    /// Whether its pods are placed together or each by itself.
+#[serde(
+    default,
+    rename_all = "camelCase",
+    bound = "Gang: Default + Deserialize<'de>"
+)]
+pub struct GroupSpec<Gang> {
+    /// Whether its pods or groups are placed together or each by itself.
     #[serde(deserialize_with = "null_is_default")]
-    pub scheduling_policy: PodGroupPolicy,
+    pub scheduling_policy: GroupPolicy<Gang>,
     /// Constraints for all its pods together.
     #[serde(deserialize_with = "null_is_default")]
     pub scheduling_constraints: PodGroupConstraints,
     /// Whether its pods can be preempted one by one.
     #[serde(deserialize_with = "null_is_default")]
     pub disruption_mode: DisruptionMode,
-    /// By which it is preempted and preempts; absent counts as 0.
+    /// By which it is preempted and preempts; absent counts as 0. In a tree that of the root counts.
     pub priority: Option<i32>,
     /// The class that `priority` comes from.
     #[serde(deserialize_with = "null_is_default")]
@@ -46,55 +60,22 @@ pub struct PodGroupSpec {
     pub parent_composite_pod_group_name: String,
 }
 
-/// A scheduling.k8s.io/v1alpha3 `CompositePodGroup`: groups that are placed together, as Kubernetes 1.37 defines it (S7-110).
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct CompositePodGroup {
-    /// Namespace and name.
-    #[serde(deserialize_with = "null_is_default")]
-    pub metadata: Metadata,
-    /// The desired state.
-    #[serde(deserialize_with = "null_is_default")]
-    pub spec: CompositePodGroupSpec,
-    /// The observed state.
-    #[serde(deserialize_with = "null_is_default")]
-    pub status: PodGroupStatus,
-}
-
-/// `spec` of a composite group.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct CompositePodGroupSpec {
-    /// Whether its groups are placed together or each by itself.
-    #[serde(deserialize_with = "null_is_default")]
-    pub scheduling_policy: CompositePodGroupPolicy,
-    /// Constraints for all its pods together.
-    #[serde(deserialize_with = "null_is_default")]
-    pub scheduling_constraints: PodGroupConstraints,
-    /// Whether its pods can be preempted one by one.
-    #[serde(deserialize_with = "null_is_default")]
-    pub disruption_mode: DisruptionMode,
-    /// By which the tree is preempted and preempts; absent counts as 0.
-    pub priority: Option<i32>,
-    /// The class that `priority` comes from.
-    #[serde(deserialize_with = "null_is_default")]
-    pub priority_class_name: String,
-    /// `PreemptLowerPriority` (default) or `Never`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub preemption_policy: String,
-    /// Name of the `CompositePodGroup` that it belongs to, in its namespace; empty for a root.
-    #[serde(deserialize_with = "null_is_default")]
-    pub parent_composite_pod_group_name: String,
-}
-
-/// How the groups of a composite group are scheduled. One of the two is there.
+/// How a group is scheduled. One of the two is there.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct CompositePodGroupPolicy {
-    /// Each by itself.
+pub struct GroupPolicy<Gang> {
+    /// Its pods or groups each by themselves.
     pub basic: Option<Present>,
     /// So many at once or none.
-    pub gang: Option<CompositeGangPolicy>,
+    pub gang: Option<Gang>,
+}
+
+/// So many pods at once or none.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct GangPolicy {
+    /// So many pods of the group have to be placed at once.
+    pub min_count: i32,
 }
 
 /// So many groups at once or none.
@@ -114,24 +95,6 @@ pub struct WorkloadReference {
     pub workload_name: String,
 }
 
-/// How the pods of a group are scheduled. One of the two is there.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct PodGroupPolicy {
-    /// Each by itself.
-    pub basic: Option<Present>,
-    /// All at once or none.
-    pub gang: Option<GangPolicy>,
-}
-
-/// All at once or none.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GangPolicy {
-    /// So many pods of the group have to be placed at once.
-    pub min_count: i32,
-}
-
 /// The constraints for all pods of a group together.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -149,7 +112,7 @@ pub struct TopologyKey {
     pub key: String,
 }
 
-/// Whether the pods of a group can be preempted one by one, which holds if nothing is said.
+/// Whether the pods of a group can be preempted one by one, which is the default.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct DisruptionMode {
@@ -161,7 +124,7 @@ pub struct DisruptionMode {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct PodGroupStatus {
-    /// Whether it was placed, and whether it has to go.
+    /// Whether it was placed, and whether it is being preempted.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
 }
