@@ -1,5 +1,5 @@
-//! Pods whose in-place resize their node has deferred (S7-240, S7-245). They have a node, so they are in no queue of pods: each is
-//! tried, and then parked until something changes on its node.
+//! Pods whose in-place resize their node has deferred (S7-240, S7-245). Their life as pods without a node has ended, so they are
+//! in no queue of pods. Each resize is tried, and then parked until something changes on its node.
 
 use crate::change::{Change, Delta, is_assigned, is_same};
 use crate::events::counted;
@@ -20,33 +20,55 @@ pub struct DeferredResize {
     pub attempts: u32,
     /// What it waits for; empty before the first attempt.
     pub message: String,
-    /// Whether it is tried next.
-    pub is_active: bool,
     /// Whether its victims could not be deleted.
     has_failed: bool,
 }
 
+impl DeferredResize {
+    fn new(now: Timestamp, pod: &Arc<wire::Pod>) -> Self {
+        Self {
+            pod: Arc::clone(pod),
+            since: now,
+            attempts: 0,
+            message: String::new(),
+            has_failed: false,
+        }
+    }
+
+    fn turn(&self, key: &Arc<str>) -> Turn {
+        let priority = self.pod.spec.priority.unwrap_or(0);
+        (Reverse(priority), self.since, Arc::clone(key))
+    }
+}
+
+/// When a resize is tried: the highest priority first, then the one that waits longest.
+type Turn = (Reverse<i32>, Timestamp, Arc<str>);
+
 /// The deferred resizes by the keys of their pods.
+///
+/// A tenant can have any number of them, so neither an event nor an attempt visits all.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredResizes {
     pods: BTreeMap<Arc<str>, DeferredResize>,
+    /// The keys by node.
+    on_node: BTreeMap<Box<str>, BTreeSet<Arc<str>>>,
+    /// Those that are not parked.
+    active: BTreeSet<Turn>,
     /// The nodes that do not allow preemption for resizes.
     disabled: BTreeSet<Box<str>>,
 }
 
 /// Whether the node of a pod has deferred its resize and allows preemption for it (S7-240, S7-246).
 fn is_deferred(pod: &wire::Pod) -> bool {
-    let holds = |kind: &str, reason: &str| {
+    let condition = |kind: &str| {
         let mut conditions = pod.status.conditions.iter();
-        conditions.any(|condition| {
-            condition.holds(kind) && (reason.is_empty() || condition.reason == reason)
-        })
+        conditions.find(|condition| condition.holds(kind))
     };
     is_assigned(pod)
         && !pod.status.phase.has_ended()
         && pod.metadata.deletion_timestamp.is_none()
-        && holds("PodResizePending", "Deferred")
-        && !holds("PodResizePreemptionDisabled", "")
+        && condition("PodResizePending").is_some_and(|pending| pending.reason == "Deferred")
+        && condition("PodResizePreemptionDisabled").is_none()
 }
 
 impl DeferredResizes {
@@ -80,31 +102,46 @@ impl DeferredResizes {
                 .as_ref()
                 .is_none_or(|new| !is_same(&old.metadata, &new.metadata))
         {
-            self.pods.remove(&old.metadata.key());
+            self.remove(&old.metadata.key());
         }
         let Some(new) = &pods.new else {
             return;
         };
         let key = new.metadata.key();
+        let old = self.remove(&key);
         if !is_deferred(new) || !is_responsible(new) {
-            self.pods.remove(&key);
             return;
         }
         let desired = |pod: &wire::Pod| Requests::of(pod, Counted::Desired).list();
-        if let Some(known) = self.pods.get_mut(&key) {
-            known.is_active |= desired(&known.pod) != desired(new);
-            known.pod = Arc::clone(new);
-        } else {
-            let resize = DeferredResize {
-                pod: Arc::clone(new),
-                since: now,
-                attempts: 0,
-                message: String::new(),
-                is_active: true,
-                has_failed: false,
-            };
-            self.pods.insert(key, resize);
+        let (resize, is_active) = match old {
+            Some((old, was_active)) => {
+                let is_changed = desired(&old.pod) != desired(new);
+                let pod = Arc::clone(new);
+                (DeferredResize { pod, ..old }, was_active || is_changed)
+            }
+            None => (DeferredResize::new(now, new), true),
+        };
+        if is_active {
+            self.active.insert(resize.turn(&key));
         }
+        let node = new.spec.node_name.as_str().into();
+        let on_node = self.on_node.entry(node).or_default();
+        on_node.insert(Arc::clone(&key));
+        self.pods.insert(key, resize);
+    }
+
+    /// Removes a resize. Returns it, and whether it was active.
+    fn remove(&mut self, key: &Arc<str>) -> Option<(DeferredResize, bool)> {
+        let resize = self.pods.remove(key)?;
+        let node = resize.pod.spec.node_name.as_str();
+        if let Some(on_node) = self.on_node.get_mut(node) {
+            on_node.remove(key);
+            if on_node.is_empty() {
+                self.on_node.remove(node);
+            }
+        }
+        let was_active = self.active.remove(&resize.turn(key));
+        Some((resize, was_active))
     }
 
     /// A pod that leaves a node or is resized wakes the others there.
@@ -168,26 +205,24 @@ impl DeferredResizes {
 
     /// Tries the resizes on a node again, except that of one pod.
     fn wake(&mut self, node: &str, except: &str) {
-        for (key, resize) in &mut self.pods {
-            if resize.pod.spec.node_name == node && **key != *except {
-                resize.is_active = true;
+        let keys = self.on_node.get(node).into_iter().flatten();
+        for key in keys.filter(|key| ***key != *except) {
+            if let Some(resize) = self.pods.get(key) {
+                self.active.insert(resize.turn(key));
             }
         }
     }
 
-    /// The next resize to try, the highest priority first. It is parked from then on.
+    /// The next resize to try. It is parked from then on.
     pub(crate) fn next(&mut self) -> Option<(Arc<str>, Arc<wire::Pod>)> {
-        let active = self.pods.iter_mut().filter(|(_, resize)| resize.is_active);
-        let (key, resize) = active.min_by_key(|(_, resize)| {
-            let priority = resize.pod.spec.priority.unwrap_or(0);
-            (Reverse(priority), resize.since)
-        })?;
-        resize.is_active = false;
+        let (.., key) = self.active.pop_first()?;
+        let resize = self.pods.get_mut(&key)?;
         resize.has_failed = false;
-        Some((Arc::clone(key), Arc::clone(&resize.pod)))
+        let pod = Arc::clone(&resize.pod);
+        Some((key, pod))
     }
 
-    /// Notes what a resize waits for. Returns how often it was tried.
+    /// Notes what a resize waits for, which was tried just now. Returns how often it was tried.
     pub(crate) fn park(&mut self, now: Timestamp, key: &str, message: &str) -> u32 {
         let Some(resize) = self.pods.get_mut(key) else {
             return 1;
@@ -208,9 +243,10 @@ impl DeferredResizes {
 
     /// Tries those again that have failed, or have waited longer than this in case an event was missed.
     pub(crate) fn flush(&mut self, now: Timestamp, longest: SignedDuration) {
-        for resize in self.pods.values_mut() {
-            let has_waited = now.duration_since(resize.since) > longest;
-            resize.is_active |= has_waited || resize.has_failed;
+        for (key, resize) in &self.pods {
+            if resize.has_failed || now.duration_since(resize.since) > longest {
+                self.active.insert(resize.turn(key));
+            }
         }
     }
 

@@ -169,7 +169,9 @@ impl Scheduler {
 
     /// Applies a watch event.
     pub fn on(&mut self, now: Timestamp, event: &Event) {
-        if let Event::Change(change) = event {
+        if let Event::Change(change) = event
+            && self.preempts_for_resizes()
+        {
             let binding = &self.binding;
             let is_responsible = |pod: &wire::Pod| binding.profile_of(pod).is_some();
             self.resizes.on(now, change, is_responsible);
@@ -242,9 +244,6 @@ impl Scheduler {
     /// waits for. With a preemption it names the node, which must not be nominated. Without the gate
     /// `InPlacePodVerticalScalingSchedulerPreemption` there never is an attempt.
     pub fn attempt_resize(&mut self, now: Timestamp) -> Option<Attempt> {
-        if !self.preempts_for_resizes() {
-            return None;
-        }
         let (key, pod) = self.resizes.next()?;
         let (tried, _) = self.interruptible(true, |scheduler| scheduler.try_resize(&key, &pod));
         for group in &tried.groups {
@@ -270,8 +269,7 @@ impl Scheduler {
 
     /// The deferred resizes; empty without the gate.
     pub fn deferred_resizes(&self) -> impl Iterator<Item = &DeferredResize> {
-        let is_on = self.preempts_for_resizes();
-        self.resizes.iter().filter(move |_| is_on)
+        self.resizes.iter()
     }
 
     fn preempts_for_resizes(&self) -> bool {

@@ -147,8 +147,7 @@ fn s7_244_t76_pods_of_lower_priority_on_its_node_are_preempted_and_nothing_is_no
 fn s7_241_s7_242_t77_t78_t79_a_resize_that_preempts_nothing_is_parked_with_its_reason() {
     let mut never = resizing(300);
     never["spec"]["preemptionPolicy"] = json!("Never");
-    let mut more_important = running("a", "one", 200, 100);
-    more_important["metadata"]["uid"] = json!("a");
+    let more_important = running("a", "one", 200, 100);
     let low = running("a", "one", 200, 0);
     for (node, other, app, message) in [
         (
@@ -280,6 +279,24 @@ fn s7_245_t83_t84_changes_of_its_node_wake_it() {
     assert_eq!(scene.message(), FITS, "T84");
 }
 
+/// Its node is cordoned and has a taint, and a port of it is in use there.
+#[test]
+fn s7_243_only_resources_count_for_a_resize() {
+    let mut scene = Scene::new(true);
+    let mut cordoned = node("one", 300);
+    cordoned["spec"] = json!({ "unschedulable": true,
+        "taints": [{ "key": "k", "effect": "NoSchedule" }] });
+    scene.node("one", Some(cordoned));
+    let with_port = |mut pod: Value| {
+        pod["spec"]["containers"][0]["ports"] = json!([{ "containerPort": 1, "hostPort": 1 }]);
+        pod
+    };
+    scene.pod("a", Some(with_port(running("a", "one", 100, 0))));
+    // Its former 100 millicores and the other pod leave no room for 200 more.
+    scene.pod("app", Some(with_port(resizing(200))));
+    assert_eq!(scene.message(), FITS);
+}
+
 /// The priority of a group may be lower than that of its pod, which must not be its own victim then.
 #[test]
 fn s7_240_a_resize_of_a_pod_in_a_group_evicts_neither_itself_nor_its_group() {
@@ -373,4 +390,35 @@ fn a_parked_resize_is_tried_again_after_the_longest_wait_and_the_most_important_
     let now = scene.scenario.now;
     scene.scenario.scheduler.flush_unschedulable(now);
     assert!(scene.attempt().is_some());
+}
+
+#[test]
+fn resizes_of_equal_priority_are_tried_in_turn() {
+    let mut scene = Scene::new(true);
+    scene.pod("a", Some(running("a", "one", 200, 200)));
+    let names = ["z", "y", "x"];
+    for name in names {
+        let mut pod = resizing(300);
+        pod["metadata"] = json!({ "name": name, "namespace": "default", "uid": name });
+        scene.pod(name, Some(pod));
+        scene.scenario.pass(SignedDuration::from_secs(1));
+    }
+    let mut tried = || {
+        let now = scene.scenario.now;
+        let attempt = scene.scenario.scheduler.attempt_resize(now)?;
+        scene.scenario.pass(SignedDuration::from_secs(1));
+        Some(attempt.pod.metadata.name.clone())
+    };
+    for name in names {
+        assert_eq!(tried().as_deref(), Some(name));
+    }
+    assert_eq!(tried(), None);
+    // So they are after an event that wakes all of them.
+    scene.node("one", Some(node("one", 299)));
+    scene.node("one", Some(node("one", 300)));
+    let mut order = Vec::new();
+    while let Some(attempt) = scene.scenario.scheduler.attempt_resize(scene.scenario.now) {
+        order.push(attempt.pod.metadata.name.clone());
+    }
+    assert_eq!(order, names);
 }
