@@ -11,7 +11,7 @@ pub(crate) const MAX_LEVELS: usize = 4;
 /// The most groups of a tree. A tenant can create any number of them, and each attempt visits all.
 pub(crate) const MAX_GROUPS: usize = 1000;
 
-/// How far a cycle is looked for.
+/// The most ancestors among which a cycle is searched.
 const MAX_CYCLE: usize = 64;
 
 /// The name of a composite root begins with it, because a pod group may have the same name (S7-124).
@@ -107,10 +107,14 @@ pub(crate) fn as_composite(root: &str) -> Option<&str> {
 }
 
 /// `namespace/name` of the parent of a group; `None` if it has none.
-pub(crate) fn parent(metadata: &wire::Metadata, name: &str) -> Option<Arc<str>> {
-    let namespace = metadata.namespace_or_default();
+pub(crate) fn parent<Gang>(group: &wire::Group<Gang>) -> Option<Arc<str>> {
+    let name = &group.spec.parent_composite_pod_group_name;
+    let namespace = group.metadata.namespace_or_default();
     (!name.is_empty()).then(|| format!("{namespace}/{name}").into())
 }
+
+/// What a group counts for: its parent, and whether it is ready.
+pub(crate) type Counted = (Option<Arc<str>>, bool);
 
 /// A child of a composite group, by `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,11 +155,11 @@ impl Composite {
     }
 
     pub(crate) fn parent(&self) -> Option<Arc<str>> {
-        let object = self.object.as_ref()?;
-        parent(
-            &object.metadata,
-            &object.spec.parent_composite_pod_group_name,
-        )
+        parent(self.object.as_ref()?)
+    }
+
+    fn counted(&self) -> Counted {
+        (self.parent(), self.is_ready())
     }
 }
 
@@ -197,26 +201,22 @@ impl Composites {
     pub(crate) fn set(&mut self, name: &Arc<str>, object: Option<Arc<wire::CompositePodGroup>>) {
         let child = Child::Composite(Arc::clone(name));
         let composite = self.0.entry(Arc::clone(name)).or_default();
-        let (parent, was_ready) = (composite.parent(), composite.is_ready());
+        let old = composite.counted();
+        // In a cycle the group is above its parent, whose readiness must not be counted for the new parent.
+        composite.object = None;
+        self.unlink(old, &child);
+        let composite = self.0.entry(Arc::clone(name)).or_default();
         composite.object = object;
-        let (new_parent, is_ready) = (composite.parent(), composite.is_ready());
-        if parent == new_parent {
-            if let Some(parent) = parent.filter(|_| was_ready != is_ready) {
-                self.count_ready(parent, is_ready);
-            }
-        } else {
-            if let Some(parent) = parent {
-                self.unlink(&parent, &child, was_ready);
-            }
-            if let Some(parent) = new_parent {
-                self.link(parent, child, is_ready);
-            }
-        }
+        let new = composite.counted();
+        self.link(new, child);
         self.remove_if_empty(name);
     }
 
-    /// A group names this parent.
-    pub(crate) fn link(&mut self, parent: Arc<str>, child: Child, is_ready: bool) {
+    /// Adds a group to the parent that it names, if there is one.
+    pub(crate) fn link(&mut self, (parent, is_ready): Counted, child: Child) {
+        let Some(parent) = parent else {
+            return;
+        };
         let composite = self.0.entry(Arc::clone(&parent)).or_default();
         composite.children.insert(child);
         if is_ready {
@@ -224,15 +224,18 @@ impl Composites {
         }
     }
 
-    /// A group does not name this parent any more.
-    pub(crate) fn unlink(&mut self, parent: &Arc<str>, child: &Child, was_ready: bool) {
-        if let Some(composite) = self.0.get_mut(parent) {
+    /// Removes a group from the parent that it named, if there was one.
+    pub(crate) fn unlink(&mut self, (parent, was_ready): Counted, child: &Child) {
+        let Some(parent) = parent else {
+            return;
+        };
+        if let Some(composite) = self.0.get_mut(&parent) {
             composite.children.remove(child);
         }
         if was_ready {
-            self.count_ready(Arc::clone(parent), false);
+            self.count_ready(Arc::clone(&parent), false);
         }
-        self.remove_if_empty(parent);
+        self.remove_if_empty(&parent);
     }
 
     /// A child has become ready, or is not ready any more. Its parents follow.
@@ -361,7 +364,7 @@ impl Composites {
         leaves
     }
 
-    /// Why a root is not ready: the first of its groups on each level that is not (S7-113).
+    /// Why a root is not ready; `None` if it is, or does not exist (S7-113).
     pub(crate) fn waits_for(&self, root: &str) -> Option<String> {
         let composite = self.0.get(root)?;
         let needed = composite.min_group_count()?;

@@ -1,7 +1,7 @@
 //! Which pods belong to which group, and whether a group is complete.
 
 use super::forest::{
-    Child, Composites, GroupObject, MAX_LEVELS, as_composite, composite_root, parent,
+    Child, Composites, Counted, GroupObject, MAX_LEVELS, as_composite, composite_root, parent,
 };
 use evictd_pod::wire;
 use evictd_preemption::VictimGroup;
@@ -90,11 +90,11 @@ impl Group {
     }
 
     fn parent(&self) -> Option<Arc<str>> {
-        let object = self.object.as_ref()?;
-        parent(
-            &object.metadata,
-            &object.spec.parent_composite_pod_group_name,
-        )
+        parent(self.object.as_ref()?)
+    }
+
+    fn counted(&self) -> Counted {
+        (self.parent(), self.is_ready())
     }
 }
 
@@ -116,15 +116,11 @@ impl Groups {
         let name: Arc<str> = metadata.full_name().into();
         let child = Child::PodGroup(Arc::clone(&name));
         let group = self.groups.entry(Arc::clone(&name)).or_default();
-        let (old_parent, was_ready) = (group.parent(), group.is_ready());
+        let old = group.counted();
         group.object = object;
-        let (new_parent, is_ready) = (group.parent(), group.is_ready());
-        if let Some(parent) = old_parent {
-            self.composites.unlink(&parent, &child, was_ready);
-        }
-        if let Some(parent) = new_parent {
-            self.composites.link(parent, child, is_ready);
-        }
+        let new = group.counted();
+        self.composites.unlink(old, &child);
+        self.composites.link(new, child);
         self.remove_if_empty(&name);
         name
     }
@@ -215,17 +211,7 @@ impl Groups {
 
     /// Whether the pods of a group may be tried: its tree is complete, and enough groups of it have enough pods (S7-113).
     pub(crate) fn may_begin(&self, group: &Arc<str>) -> bool {
-        let Some(known) = self.groups.get(group) else {
-            return false;
-        };
-        match known.parent() {
-            None => known.is_ready(),
-            // The root has no parent, so that only its groups make it ready.
-            Some(parent) => {
-                let root = self.composites.root(&parent);
-                root.is_ok_and(|root| self.composites.waits_for(&root).is_none())
-            }
-        }
+        self.waits_for(group).is_none()
     }
 
     /// Why the pods of a group may not be tried yet; `None` if they may.
@@ -241,6 +227,7 @@ impl Groups {
                 known.min_count().unwrap_or(0),
                 known.waiting.len() + known.bound.len()
             )),
+            // The root has no parent, so that only its groups make it ready.
             Some(parent) => match self.composites.root(&parent) {
                 Ok(root) => self.composites.waits_for(&root),
                 Err(problem) => Some(problem),

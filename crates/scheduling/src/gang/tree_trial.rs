@@ -1,7 +1,7 @@
 //! Tries the groups of a tree one after the other, depth first, without going back (S7-115).
 //!
-//! Unlike in kube-scheduler, each group gets only the pods that it must have at first. So the first groups leave no others
-//! short. Then further groups are tried, and at last the other pods.
+//! Unlike in kube-scheduler, each group first gets only the pods that it needs, so that later groups have room for theirs. Then
+//! the groups that are not needed are tried, and at last the other pods.
 
 use super::forest::GroupObject;
 use super::region::Region;
@@ -46,12 +46,12 @@ enum GroupResult {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Failed {
     message: String,
-    /// Which of its groups is short, and why.
+    /// The first of its groups that has too few pods, with the reason.
     child: Option<String>,
 }
 
 impl Failed {
-    /// The message, with the group that is short.
+    /// The message, with the group that has too few pods.
     fn text(&self) -> String {
         let Self { message, child } = self;
         match child {
@@ -148,7 +148,7 @@ impl<'t> TreeTrial<'t> {
         }
     }
 
-    /// The groups that were not placed and have no pods enough, each with the reason and the first of its groups that is short.
+    /// The groups that were not placed and need further pods. Each has the reason and the first of its groups with too few pods.
     pub(crate) fn failed(&self) -> impl Iterator<Item = (&'t GroupObject, String)> {
         let groups = self.tree.groups.iter().zip(&self.states);
         groups.filter_map(|(group, state)| match &state.result {
@@ -394,7 +394,7 @@ impl<'t> TreeTrial<'t> {
         }
     }
 
-    /// A group is not placed: its pods leave their nodes, and the groups below that were placed share its fate (S7-117).
+    /// A group is not placed: its pods leave their nodes, and the groups below that were placed fail with it (S7-117).
     fn fail(&mut self, pass: &mut Pass<'_, '_>, index: usize, message: String) {
         pass.take_back(self.members[index].clone());
         let tree = self.tree;

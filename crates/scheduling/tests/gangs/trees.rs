@@ -179,7 +179,41 @@ fn s7_114_a_tree_is_woken_by_its_groups_and_by_room() {
     assert_eq!(scene.counts(), (2, 0, 0), "T70");
 }
 
-/// T71 to T73: objects that go and come back.
+#[test]
+fn s7_110_a_basic_composite_group_needs_one_of_its_groups() {
+    let mut scene = Scene::new();
+    scene.node("one", "8", "a");
+    let mut basic = composite("r", 1, "");
+    basic["spec"]["schedulingPolicy"] = json!({ "basic": {} });
+    scene.composite(basic);
+    scene.group(leaf("l1", 1, "r"));
+    scene.group(leaf("l2", 2, "r"));
+    scene.pods("l2", 1, "2");
+    assert_eq!(scene.counts(), (0, 1, 0));
+    scene.pods("l1", 1, "2");
+    assert_eq!(scene.counts().0, 1);
+}
+
+/// A finalizer keeps the object until its last group is deleted.
+#[test]
+fn s7_125_a_composite_group_that_is_being_deleted_still_has_its_groups() {
+    let mut scene = Scene::new();
+    scene.node("one", "8", "a");
+    let group = composite("r", 1, "");
+    let mut terminating = group.clone();
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    terminating["metadata"]["finalizers"] = json!(["example.com/groups"]);
+    scene.composite(group.clone());
+    scene.tell(&Event::CompositePodGroup(Delta {
+        old: Some(read(group)),
+        new: Some(read(terminating)),
+    }));
+    scene.group(leaf("l", 1, "r"));
+    scene.pods("l", 1, "2");
+    assert_eq!(scene.counts(), (1, 0, 0));
+}
+
+/// T71 to T73: objects that are deleted and created again.
 #[test]
 fn s7_112_a_tree_whose_parent_is_deleted_waits_until_it_is_back() {
     let mut scene = Scene::new();
@@ -226,7 +260,7 @@ fn s7_112_a_tree_whose_parent_is_deleted_waits_until_it_is_back() {
 
 /// T74, T75.
 #[test]
-fn s7_117_s7_118_a_child_fails_alone_as_long_as_its_parent_has_enough_others() {
+fn s7_111_s7_117_s7_118_a_child_fails_alone_as_long_as_its_parent_has_enough_others() {
     let tree = |least: i32, sizes: [&str; 2]| {
         let mut scene = Scene::new();
         scene.node("one", "4", "a");
@@ -489,6 +523,31 @@ fn s7_123_a_cycle_and_a_tree_that_is_too_deep_or_too_large_are_invalid() {
     scene.pods("l0", 1, "1");
     let large = "composite pod group \"default/r\": the tree has more than 1000 groups";
     assert_eq!(scene.messages()["l0-0"], large);
+}
+
+/// A group leaves a cycle, in which it was ready only because it was above its parent.
+#[test]
+fn s7_123_readiness_in_a_cycle_does_not_count_for_a_later_parent() {
+    let mut scene = Scene::new();
+    scene.node("one", "8", "a");
+    scene.composite(composite("a", 1, "b"));
+    scene.composite(composite("b", 1, "a"));
+    scene.composite(composite("d", 1, ""));
+    scene.group(leaf("l", 1, "a"));
+    scene.pods("l", 1, "2");
+    scene.pod("l-0", None);
+    scene.tell(&Event::CompositePodGroup(Delta {
+        old: Some(read(composite("a", 1, "b"))),
+        new: Some(read(composite("a", 1, "d"))),
+    }));
+    scene.group(leaf("x", 2, "d"));
+    scene.pods("x", 1, "2");
+    assert_eq!(scene.counts(), (0, 1, 0));
+    let waits = scene.gate("x-0");
+    assert!(
+        waits.ends_with("it needs 1 ready groups and has 0"),
+        "{waits}"
+    );
 }
 
 /// In kube-scheduler 1.37 they collide.
