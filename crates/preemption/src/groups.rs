@@ -48,7 +48,7 @@ pub trait VictimGroups {
     /// The group that a pod of this namespace names; `None` if it does not exist.
     fn group(&self, namespace: &str, name: &str) -> Option<VictimGroup>;
 
-    /// The keys of the pods with a node of an atomic group, as [`Cluster::pod_key`] has them.
+    /// The keys of the pods with a node of an atomic group, as [`Cluster::pod_key`] returns them.
     fn pods(&self, atomic: &Arc<str>) -> Vec<Arc<str>>;
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct KnownGroups<'a> {
 
 impl<'a> KnownGroups<'a> {
     pub(crate) fn new(cluster: &'a Cluster, groups: Option<&'a dyn VictimGroups>) -> Self {
-        // Kubernetes 1.36 has groups, but its single pods do not see them.
+        // Kubernetes 1.36 has groups, but ignores them in the preemption for a single pod.
         let sees_groups = cluster.compatibility().is_at_least(Release::V1_37);
         Self {
             cluster,

@@ -44,6 +44,36 @@ fn pod(name: &str, priority: i32, node: &str) -> Value {
         "status": { "phase": if node.is_empty() { "Pending" } else { "Running" } } })
 }
 
+/// The plan for a pod. `frees_devices`: whether victims may give back their devices.
+fn plan_for(
+    cluster: &Cluster,
+    new: &Pod,
+    frees_devices: bool,
+    extenders: &mut [&mut dyn Extender],
+) -> Plan {
+    let options = Options {
+        frees_devices,
+        ..Options::default()
+    };
+    let rules = VictimRules::default();
+    plan(cluster, rules, new, options, extenders, &|_| false).unwrap()
+}
+
+/// The names of the victims; empty if none were found.
+fn names_of_victims(cluster: &Cluster, plan: &Plan) -> Vec<String> {
+    let victims = plan.choice().into_iter();
+    let victims = victims.flat_map(|choice| plan.victims(choice));
+    victims
+        .map(|victim| victim.pod(cluster).name().to_owned())
+        .collect()
+}
+
+/// The pod without a node, with the claim `new`.
+fn new_pod(cluster: &mut Cluster) -> Pod {
+    let new = from_value(pod("new", 10, "")).unwrap();
+    cluster.pod(new).unwrap()
+}
+
 impl Scene {
     /// The cluster without some of the holders, whose claims are deallocated.
     fn cluster(&self, without: &[usize]) -> Cluster {
@@ -77,35 +107,16 @@ impl Scene {
 
     fn plan(&self, frees_devices: bool) -> (Plan, Vec<usize>) {
         let mut cluster = self.cluster(&[]);
-        let new = cluster
-            .pod(from_value(pod("new", 10, "")).unwrap())
-            .unwrap();
-        let options = Options {
-            frees_devices,
-            ..Options::default()
-        };
-        let found = plan(
-            &cluster,
-            VictimRules::default(),
-            &new,
-            options,
-            &mut [],
-            &|_| false,
-        )
-        .unwrap();
-        let victims = found.choice().map(|choice| {
-            let victims = found.victims(choice).iter();
-            let names = victims.map(|victim| victim.pod(&cluster).name()[1..].parse().unwrap());
-            names.collect()
-        });
-        (found, victims.unwrap_or_default())
+        let new = new_pod(&mut cluster);
+        let found = plan_for(&cluster, &new, frees_devices, &mut []);
+        let names = names_of_victims(&cluster, &found);
+        let victims = names.iter().map(|name| name[1..].parse().unwrap());
+        (found, victims.collect())
     }
 
     fn fits_without(&self, without: &[usize]) -> bool {
         let mut cluster = self.cluster(without);
-        let new = cluster
-            .pod(from_value(pod("new", 10, "")).unwrap())
-            .unwrap();
+        let new = new_pod(&mut cluster);
         let node = cluster.find_node("n").unwrap();
         Checks::new(&cluster, &new).fits(node).is_ok()
     }
@@ -182,22 +193,8 @@ fn devices_of_ended_pods_are_awaited() {
     let mut cluster = scene.cluster(&[0]);
     let ended = claim("p0", 1, &[0]);
     cluster.devices_mut().put_claim(from_value(ended).unwrap());
-    let new = cluster
-        .pod(from_value(pod("new", 10, "")).unwrap())
-        .unwrap();
-    let options = Options {
-        frees_devices: true,
-        ..Options::default()
-    };
-    let found = plan(
-        &cluster,
-        VictimRules::default(),
-        &new,
-        options,
-        &mut [],
-        &|_| false,
-    )
-    .unwrap();
+    let new = new_pod(&mut cluster);
+    let found = plan_for(&cluster, &new, true, &mut []);
     assert!(!found.fits() && found.chosen.is_none());
 }
 
@@ -223,27 +220,9 @@ fn victims(cluster: &mut Cluster, claims: &[&str]) -> Vec<String> {
         .map(|name| json!({ "name": name, "resourceClaimName": name }));
     new["spec"]["resourceClaims"] = claims.collect();
     let new = cluster.pod(from_value(new).unwrap()).unwrap();
-    let options = Options {
-        frees_devices: true,
-        ..Options::default()
-    };
-    let found = plan(
-        cluster,
-        VictimRules::default(),
-        &new,
-        options,
-        &mut [],
-        &|_| false,
-    )
-    .unwrap();
+    let found = plan_for(cluster, &new, true, &mut []);
     assert!(!found.fits() && found.frees_devices());
-    let victims = found.choice().map(|choice| {
-        let victims = found.victims(choice).iter();
-        victims
-            .map(|victim| victim.pod(cluster).name().to_owned())
-            .collect()
-    });
-    victims.unwrap_or_default()
+    names_of_victims(cluster, &found)
 }
 
 /// A claim of the pod with devices is no reason to wait for these devices.
@@ -290,7 +269,7 @@ fn devices_of_pods_without_a_node_are_not_free() {
     assert!(victims(&mut cluster, &["new"]).is_empty(), "it has failed");
 }
 
-/// An extender that accepts nothing, and how often it was asked.
+/// An extender that accepts no candidate, and counts its requests.
 #[derive(Default)]
 struct Refuses(usize);
 
@@ -334,20 +313,8 @@ fn a_pod_that_needs_no_devices_is_tried_once() {
     // All claims of the second one have devices.
     for new in [without, pod("new", 10, "")] {
         let new = cluster.pod(from_value(new).unwrap()).unwrap();
-        let options = Options {
-            frees_devices: true,
-            ..Options::default()
-        };
         let mut extender = Refuses::default();
-        let found = plan(
-            &cluster,
-            VictimRules::default(),
-            &new,
-            options,
-            &mut [&mut extender],
-            &|_| false,
-        )
-        .unwrap();
+        let found = plan_for(&cluster, &new, true, &mut [&mut extender]);
         assert!(found.chosen.is_none() && !found.frees_devices());
         assert_eq!(extender.0, 1);
     }

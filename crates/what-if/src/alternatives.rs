@@ -14,7 +14,7 @@ pub trait Propose: Trial {
         obstacle: &Self::Obstacle,
     ) -> Vec<Options<Self::Change>>;
 
-    /// The same where no proposal helps.
+    /// What could be done if no proposal helps, the preferred first.
     fn last_resort(
         &mut self,
         _changes: &[Self::Change],
@@ -27,7 +27,7 @@ pub trait Propose: Trial {
     fn is_progress(before: &Self::Obstacle, after: &Self::Obstacle) -> bool;
 }
 
-/// How long is searched.
+/// Where a search ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The most changes of one set, before unnecessary ones are left out.
@@ -37,7 +37,7 @@ pub struct Limits {
 }
 
 /// Sets of changes that suffice, none of which can be left out. The first follows the preferred proposal against each
-/// obstacle, and each other one leaves it at one obstacle, the last first. None if nothing has to change.
+/// obstacle, and each other one leaves it at one obstacle, the last first. Empty if nothing has to change.
 pub fn alternatives<T: Propose>(trial: &mut T, limits: Limits) -> Vec<Vec<T::Change>>
 where
     T::Change: PartialEq + 'static,
@@ -50,7 +50,7 @@ where
     found
 }
 
-/// Follows the proposals from here until no obstacle is left. Only the preferred one, unless it may leave that.
+/// Follows the preferred proposals from here until no obstacle is left. With `may_leave` also the others at one obstacle.
 fn explore<T: Propose>(
     trial: &mut T,
     (changes, obstacle): (Vec<T::Change>, Option<T::Obstacle>),

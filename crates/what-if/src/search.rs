@@ -64,7 +64,7 @@ pub fn smallest<T: Trial>(
     Some(changes(&chosen))
 }
 
-/// Of changes that suffice those that are necessary. None of them can be left out.
+/// The necessary ones of changes that suffice together.
 pub(super) fn necessary<T: Trial>(trial: &mut T, all: Vec<T::Change>) -> Vec<T::Change>
 where
     T::Change: 'static,

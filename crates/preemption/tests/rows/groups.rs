@@ -52,13 +52,13 @@ fn s7_066_t51_pods_of_a_group_with_mode_single_are_victims_one_by_one() {
 }
 
 #[test]
-fn s7_080_t52_the_priority_of_the_group_counts_instead_of_that_of_its_pods() {
+fn s7_080_s7_081_t52_the_priority_of_the_group_counts_instead_of_that_of_its_pods() {
     for together in [true, false] {
         let answer = two_nodes(&[]).groups(&[("g", 100, together)]).plan();
         assert_eq!(chosen(&answer), (None, vec![]));
         let why = |(_, why): &(_, NotCandidate)| *why == NotCandidate::NoVictims;
         assert!(answer.plan.not_candidates.iter().all(why));
-        // A pod that is more important than the preemptor goes with its group.
+        // The priority of the pod itself does not protect it.
         let high = [("a", 2, vec![member("v1", 1000)])];
         let scenario = Scenario::new(&high, &pod("new", 100, 2));
         let answer = scenario.groups(&[("g", 10, together)]).plan();
@@ -95,7 +95,7 @@ fn before_kubernetes_1_37_and_in_older_forms_single_pods_see_no_groups() {
 
 #[test]
 fn s7_065_groups_are_spared_before_pods_larger_ones_first_and_then_the_earlier_start() {
-    // The pod needs one of three cores, so that the least important victim of equal priority goes.
+    // The pod needs one of three cores, so that only the least important victim of equal priority is evicted.
     let plan = |pods: Vec<Value>| {
         let nodes = [
             ("a", 3, pods),
@@ -134,7 +134,7 @@ fn s7_085_each_pod_of_a_group_that_breaks_a_budget_counts() {
     assert_eq!(violations.collect::<Vec<_>>(), [2, 2]);
 }
 
-/// A group that breaks a budget stays, so that its pods use nothing of the budget. Two groups of two pods and a pod share one eviction.
+/// Two groups of two pods and a single pod share one eviction. A group that is spared uses nothing of the budget.
 #[test]
 fn a_policy_that_spares_budgets_evicts_a_pod_beside_groups_that_are_too_large() {
     let of_app = |pod: Value| with(pod, "/metadata/labels/app", json!("web"));
@@ -205,7 +205,8 @@ fn s7_082_filters_that_compare_nodes_see_that_the_whole_group_leaves() {
 }
 
 #[test]
-fn s7_082_topology_spread_counts_what_leaves_on_other_nodes_and_counts_it_again_on_the_next_node() {
+fn s7_082_topology_spread_subtracts_victims_on_other_nodes_and_counts_them_again_on_the_next_node()
+{
     let spread = json!([{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": { "matchLabels": { "tier": "x" } } }]);
     let tier = |pod: Value| with(pod, "/metadata/labels/tier", json!("x"));

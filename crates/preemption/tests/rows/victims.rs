@@ -74,7 +74,7 @@ fn s3_020_s4_019_the_most_important_are_put_back_first() {
 }
 
 #[test]
-fn s3_021_each_victim_uses_up_its_budgets() {
+fn s3_021_s7_084_each_victim_uses_up_its_budgets_and_an_empty_selector_covers_none() {
     let app = |name| with(pod(name, 1, 1), "/metadata/labels", json!({ "app": "db" }));
     let pods = vec![
         started(app("first"), 1),

@@ -43,7 +43,7 @@ impl SchedulingQueue {
             .hints
             .groups
             .set(&group.metadata, delta.new.as_ref().map(Arc::clone));
-        // The own conditions of a group must not wake its whole tree (S7-025).
+        // A condition of a group must not wake its whole tree (S7-025).
         if let (Some(old), Some(new)) = (&delta.old, &delta.new)
             && is_same(&old.metadata, &new.metadata)
             && is_same_group(old, new)
@@ -101,7 +101,7 @@ impl SchedulingQueue {
     /// Tries the unschedulable and gated pods of a group again, with all pods of its tree.
     pub(crate) fn retry_group(&mut self, now: Timestamp, group: &Arc<str>) -> Vec<Moved> {
         let root = self.hints.groups.root(group);
-        // Of an incomplete tree no pod can be tried, but its own pods may have to leave the queue.
+        // No pod of an incomplete tree can be tried, but those of this group may have to leave the queue.
         self.retry_tree(now, &root.unwrap_or_else(|_| Arc::clone(group)))
     }
 

@@ -56,7 +56,7 @@ fn evicted(mut scene: Scene, by_group: bool) -> (Vec<String>, Vec<String>) {
     (victims, preempted.map(|(name, _)| name).collect())
 }
 
-/// Which group goes whole, the middle and the root of the tree, the victims, and the groups that are told.
+/// The name, the objects of m and r, the victims, and the groups whose condition says that they are preempted.
 type Case<'c> = (&'c str, Value, Value, &'c [&'c str], &'c [&'c str]);
 
 #[test]
@@ -79,9 +79,15 @@ fn s7_121_the_highest_group_with_mode_all_is_one_victim_with_all_its_pods_by_the
             &["m"],
         ),
         ("none", m(), priority(r(), 10), &both[..1], &[]),
-        ("the root is as important", m(), whole(r(), 100), &[], &[]),
         (
-            "and the middle is not",
+            "the whole root is as important",
+            m(),
+            whole(r(), 100),
+            &[],
+            &[],
+        ),
+        (
+            "the root alone is as important",
             whole(m(), 0),
             priority(r(), 100),
             &[],

@@ -1,4 +1,5 @@
-//! How often a simulation tries pods whose attempts end in errors or whose bindings fail. Nothing in it would ever end that.
+//! How often a simulation tries pods whose attempts end in errors or whose bindings fail. Its objects do not change by
+//! themselves, so it would try them for ever.
 
 use super::Run;
 use crate::queue::Pool;
