@@ -66,27 +66,32 @@ fn every_attempt_equals_that_of_kube_scheduler() {
     );
 }
 
-/// A pod whose driver never binds its device. The backoff of a configuration may be longer than all time.
+/// Pods whose driver never binds their devices; one of them asks for an extended resource. The backoff of a configuration may be
+/// longer than all time.
 #[test]
-fn a_pod_whose_devices_are_never_bound_is_given_up_after_any_backoff() {
-    let device = json!({ "name": "card", "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
+fn pods_whose_devices_are_never_bound_are_given_up_after_any_backoff() {
+    let device = |name: &str| json!({ "name": name, "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
     let pool = json!({ "name": "far", "generation": 1, "resourceSliceCount": 1 });
     let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
     let objects = json!([
         { "apiVersion": "v1", "kind": "Node", "metadata": { "name": "one" },
             "status": { "allocatable": { "cpu": "8", "memory": "8Gi", "pods": "110" } } },
-        { "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": { "name": "gpu" }, "spec": {} },
+        { "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": { "name": "gpu" },
+            "spec": { "extendedResourceName": "example.com/gpu" } },
         { "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": { "name": "far" },
-            "spec": { "driver": "d", "allNodes": true, "devices": [device], "pool": pool } },
+            "spec": { "driver": "d", "allNodes": true, "devices": [device("a"), device("b")], "pool": pool } },
         { "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": { "name": "c", "namespace": "default" },
             "spec": { "devices": { "requests": requests } } },
     ]);
+    let amounts = json!({ "example.com/gpu": "1" });
     let pending = json!([{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "namespace": "default" },
         "spec": { "containers": [{ "name": "c", "image": "i" }],
-            "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } }]);
+            "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] } },
+        { "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "extended", "namespace": "default" },
+            "spec": { "containers": [{ "name": "c", "image": "i", "resources": { "requests": amounts, "limits": amounts } }] } }]);
     for (backoff, given_up) in [
-        (1, json!(["default/p"])),
-        (1_000_000_000, json!(["default/p"])),
+        (1, json!(["default/p", "default/extended"])),
+        (1_000_000_000, json!(["default/p", "default/extended"])),
         (i64::MAX, Value::Null),
     ] {
         let config = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
@@ -96,7 +101,9 @@ fn a_pod_whose_devices_are_never_bound_is_given_up_after_any_backoff() {
         let outcome = run_sequence(&sequence, &mut |_, _| {}).unwrap();
         let outcome = serde_json::to_value(outcome).unwrap();
         assert_eq!(outcome["givenUp"], given_up, "{backoff}: {outcome}");
-        let why = outcome["unschedulable"]["default/p"].as_str().unwrap();
-        assert!(why.contains("device binding timeout"), "{why}");
+        for pod in ["default/p", "default/extended"] {
+            let why = outcome["unschedulable"][pod].as_str().unwrap();
+            assert!(why.contains("device binding timeout"), "{why}");
+        }
     }
 }
