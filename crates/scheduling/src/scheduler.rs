@@ -246,13 +246,8 @@ impl Scheduler {
     pub fn attempt_resize(&mut self, now: Timestamp) -> Option<Attempt> {
         let (key, pod) = self.resizes.next()?;
         let (tried, _) = self.interruptible(true, |scheduler| scheduler.try_resize(&key, &pod));
-        for group in &tried.groups {
-            for group in self.state.queue.groups_of(group, std::iter::empty()) {
-                let outcome = GroupOutcome::Preempted { for_group: false };
-                let results = &mut self.binding.results;
-                results.push_group(group, outcome);
-            }
-        }
+        let results = &mut self.binding.results;
+        results.push_preempted(&self.state.queue, &tried.groups);
         let number = self.resizes.park(now, &key, &tried.rejected.message);
         Some(Attempt {
             key,

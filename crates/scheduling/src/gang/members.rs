@@ -244,7 +244,7 @@ impl Groups {
     }
 
     /// The objects of a root, of these groups and of the groups above them.
-    pub(crate) fn with_parents(&self, root: &str, leaves: HashSet<Arc<str>>) -> Vec<GroupObject> {
+    pub(crate) fn with_parents(&self, root: &str, leaves: BTreeSet<Arc<str>>) -> Vec<GroupObject> {
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
         for leaf in leaves {
             let Some(group) = self.groups.get(&leaf) else {
@@ -333,7 +333,7 @@ impl Groups {
     }
 
     /// The object of a group, or of a composite root.
-    fn group_object(&self, name: &str) -> Option<GroupObject> {
+    pub(crate) fn group_object(&self, name: &str) -> Option<GroupObject> {
         match as_composite(name) {
             None => self.object(name).cloned().map(GroupObject::PodGroup),
             Some(name) => {

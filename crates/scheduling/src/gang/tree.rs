@@ -3,7 +3,7 @@
 use super::forest::{Child, GroupObject, MAX_GROUPS, MAX_LEVELS, as_composite, min_group_count};
 use super::{Groups, Member, Quorum};
 use evictd_placement::{Cluster, Domains};
-use hashbrown::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) struct GroupTree {
     pub(crate) groups: Vec<TreeGroup>,
     /// The groups that have pods, by `namespace/name`.
-    leaves: HashMap<Arc<str>, usize>,
+    leaves: BTreeMap<Arc<str>, usize>,
 }
 
 /// A group of a tree.

@@ -3,6 +3,7 @@
 use super::{Attempt, Outcome};
 use crate::gang::{GroupObject, GroupOutcome, GroupResult};
 use crate::pod_lifecycle::WaitingPod;
+use crate::scheduling_queue::SchedulingQueue;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -31,6 +32,13 @@ impl Results {
 
     pub(super) fn push_group(&mut self, group: GroupObject, outcome: GroupOutcome) {
         self.groups.push(GroupResult { group, outcome });
+    }
+
+    /// Groups of these names are preempted as a whole for a single pod.
+    pub(super) fn push_preempted(&mut self, queue: &SchedulingQueue, groups: &[Arc<str>]) {
+        for group in groups.iter().filter_map(|name| queue.group_object(name)) {
+            self.push_group(group, GroupOutcome::Preempted { for_group: false });
+        }
     }
 
     pub(super) fn push_gang_binding(&mut self, keys: Vec<Arc<str>>) {

@@ -6,7 +6,6 @@ use super::{Attempt, Outcome, PodAttempt, Rejected, Scheduler};
 use crate::config::Point;
 use crate::cycle::Filtered;
 use crate::extenders::ExtenderResponse;
-use crate::gang::GroupOutcome;
 use crate::post_filter::PreemptionInput;
 use crate::queue::{Pool, USUAL_COST};
 use crate::replicas::more_replicas;
@@ -393,12 +392,9 @@ impl Scheduler {
             ..Rejected::default()
         };
         let rejected = rejected.with_plan(cluster, &pod, result.plan.as_ref());
-        for group in result.plan.iter().flat_map(Plan::groups) {
-            for group in self.state.queue.groups_of(group, std::iter::empty()) {
-                let results = &mut self.binding.results;
-                results.push_group(group, GroupOutcome::Preempted { for_group: false });
-            }
-        }
+        let groups = result.plan.as_ref().map_or(&[][..], Plan::groups);
+        let results = &mut self.binding.results;
+        results.push_preempted(&self.state.queue, groups);
         if is_cacheable && rejected.nominated.is_none() && rejected.deallocates.is_none() {
             self.algorithm
                 .cache_unschedulable(&pod, rejected.to_cached());

@@ -12,9 +12,9 @@ use crate::plugins::PluginSet;
 use crate::queue::{Moved, Pool, Popped, Scope};
 use evictd_pod::wire;
 use evictd_preemption::{VictimGroup, VictimGroups};
-use hashbrown::HashSet;
 use jiff::Timestamp;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const NOT_ALL: &str = " has not all its pods yet";
@@ -224,13 +224,18 @@ impl SchedulingQueue {
             .unwrap_or_default()
     }
 
+    /// The object of a group, or of a composite root.
+    pub(crate) fn group_object(&self, name: &str) -> Option<GroupObject> {
+        self.hints.groups.group_object(name)
+    }
+
     /// The objects of the root of this name, of the groups of these pods and of the groups above them.
     pub(crate) fn groups_of<'p>(
         &self,
         root: &str,
         pods: impl Iterator<Item = &'p wire::Pod>,
     ) -> Vec<GroupObject> {
-        let leaves: HashSet<Arc<str>> = pods.filter_map(group_of).collect();
+        let leaves: BTreeSet<Arc<str>> = pods.filter_map(group_of).collect();
         self.hints.groups.with_parents(root, leaves)
     }
 
