@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const NOT_ALL: &str = " has not all its pods yet";
+const AWAITS_VICTIMS: &str = " waits for its victims to terminate";
 
 /// The pods of a tree of groups that are tried now. They are in flight.
 #[derive(Debug)]
@@ -179,11 +180,14 @@ impl SchedulingQueue {
             .leaves()
             .flat_map(|leaf| groups.waiting(leaf))
             .any(|pod| self.lifecycles.awaits_victims(pod));
+        if preempts {
+            return Some(AWAITS_VICTIMS.to_owned());
+        }
         // A composite group finds out itself which of its groups has too few pods.
         let too_few = tree.root().is_none_or(|root| {
             root.children.is_empty() && !root.quorum.is_possible(0, there.len())
         });
-        (preempts || too_few).then(|| NOT_ALL.to_owned())
+        too_few.then(|| NOT_ALL.to_owned())
     }
 
     /// Plugins have rejected the assumed pods of a gang. Their room is free again, which is an event for other pods only:

@@ -119,3 +119,30 @@ fn s7_121_in_a_cycle_no_pod_is_in_two_victims() {
         assert_eq!((found.len(), preempted.len()), (1, 0), "{found:?}");
     }
 }
+
+#[test]
+fn a_later_pod_of_a_group_says_that_the_victims_of_the_others_are_awaited() {
+    let mut scene = Scene::new();
+    scene.node("one", "2", "a");
+    scene.running("cheap", "one", "2", 0);
+    let important = |mut object: Value| {
+        object["spec"]["priority"] = json!(100);
+        object
+    };
+    scene.group(important(group("g", 1)));
+    scene.pod("g-0", Some(important(pod("g-0", "g", "2"))));
+    assert_eq!(scene.attempts().len(), 1);
+    let now = scene.now;
+    assert!(scene.scheduler.begin_preemption(now, "g-0", "one"));
+    scene.pod("g-1", Some(important(pod("g-1", "g", "2"))));
+    let attempts = scene.attempts().into_iter();
+    let later = attempts.filter(|attempt| &*attempt.key == "g-1");
+    let messages: Vec<String> = later
+        .filter_map(|attempt| match attempt.outcome {
+            Outcome::Unschedulable(rejected) => Some(rejected.message),
+            _ => None,
+        })
+        .collect();
+    let waits = "pod group \"default/g\" waits for its victims to terminate";
+    assert_eq!(messages, [waits]);
+}
