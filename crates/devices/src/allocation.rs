@@ -47,7 +47,7 @@ pub(crate) fn of(
             results: results.collect(),
             config: match release {
                 Release::V1_36 => configurations(claim, chosen),
-                Release::V1_37 => short(claim, chosen, configurations(claim, chosen)),
+                Release::V1_37 => compacted(claim, chosen, configurations(claim, chosen)),
             },
         },
         node_selector: node_selector(given, node),
@@ -159,12 +159,12 @@ fn configurations(claim: &Claim, chosen: &[ResolvedSubrequest<'_>]) -> Vec<Alloc
 
 /// As 1.37 writes them: each once, and without requests where it is for all of the claim (S7-194). One that names another
 /// alternative of a request is not for that request.
-fn short(
+fn compacted(
     claim: &Claim,
     chosen: &[ResolvedSubrequest<'_>],
     all: Vec<AllocatedConfiguration>,
 ) -> Vec<AllocatedConfiguration> {
-    let mut short: Vec<AllocatedConfiguration> = Vec::new();
+    let mut compacted: Vec<AllocatedConfiguration> = Vec::new();
     for mut configuration in all {
         let named = &configuration.configuration.requests;
         let mut requests = claim.requests.iter().zip(chosen);
@@ -173,11 +173,11 @@ fn short(
         }) {
             configuration.configuration.requests.clear();
         }
-        if !short.contains(&configuration) {
-            short.push(configuration);
+        if !compacted.contains(&configuration) {
+            compacted.push(configuration);
         }
     }
-    short
+    compacted
 }
 
 /// The nodes that can use the devices: the node of the first node-local device, or the nodes that all devices allow.

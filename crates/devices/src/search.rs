@@ -376,10 +376,9 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// The state on which the allocation of the rest depends: the request, where it looks on, and the kinds of the devices that
-    /// are taken. Which of the earlier claims has a device does not matter, because its constraints are met. Which request of this
-    /// claim has it matters only to constraints. A request that has taken devices goes on after the last one, so that this holds
-    /// only at its beginning.
+    /// The state that decides whether the rest can be allocated: the request, the device from which it searches, and the kinds
+    /// of the taken devices. It does not matter which earlier claim has a device, because the constraints of that claim are met.
+    /// Before the first device of a request without constraints, it does not matter which request of this claim has a device.
     fn state(&self, at: At, first: usize) -> Vec<usize> {
         let (claim, request, subrequest) = at;
         let is_alike = first == 0 && self.constraints[claim].is_empty();

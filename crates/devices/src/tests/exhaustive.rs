@@ -35,11 +35,11 @@ fn first_solution(
     let Some((claim, request, (_, is_admin))) = open.next() else {
         return true;
     };
-    let own = given
+    let last = given
         .iter()
         .rev()
         .find(|given| (given.0, given.1) == (claim, request));
-    let from = own.map_or(0, |given| given.2 + 1);
+    let from = last.map_or(0, |given| given.2 + 1);
     for (index, (kind, in_use)) in cards.iter().enumerate().skip(from) {
         let mut owners = given.iter().filter(|given| given.2 == index);
         let is_free = if is_admin {

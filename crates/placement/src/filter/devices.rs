@@ -1,10 +1,10 @@
 //! `DynamicResources`: the node can serve the pod's unallocated claims, and the allocated devices are usable there.
 
-mod coming;
 mod freed;
+mod nominated;
 
-use self::coming::Coming;
 use self::freed::Freed;
+use self::nominated::NominatedPods;
 use super::{Code, Filter, Here, Reason, Rejection};
 use crate::cluster::{Cluster, NodeView};
 use crate::devices::DeviceChoice;
@@ -167,7 +167,7 @@ struct Devices {
     /// The devices that removed pods give back, if they do.
     freed: Option<Freed>,
     /// The pods for which devices are kept.
-    coming: Coming,
+    nominated: NominatedPods,
 }
 
 /// A claim's namespace and name.
@@ -211,7 +211,7 @@ impl Devices {
             reaches,
             has_failed,
             freed: None,
-            coming: Coming::default(),
+            nominated: NominatedPods::default(),
         })
     }
 
@@ -255,8 +255,11 @@ impl Devices {
 
 pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let devices = Devices::of(cluster, pod)?;
-    let coming = Coming::new(cluster);
-    Some(Box::new(Devices { coming, ..devices }))
+    let nominated = NominatedPods::new(cluster);
+    Some(Box::new(Devices {
+        nominated,
+        ..devices
+    }))
 }
 
 fn node_view(here: Here<'_>) -> NodeView<'_> {
@@ -273,7 +276,7 @@ pub(super) fn is_for_devices(reason: Reason) -> bool {
 
 impl Filter for Devices {
     fn changes(&self) -> bool {
-        self.freed.is_some() || self.coming.is_awaited()
+        self.freed.is_some() || self.nominated.is_awaited()
     }
 
     fn keeps_state(&self) -> bool {
@@ -286,14 +289,14 @@ impl Filter for Devices {
     }
 
     fn enter(&mut self, here: Here<'_>) {
-        self.coming.reset(here.cluster);
+        self.nominated.reset(here.cluster);
         if let Some(freed) = &mut self.freed {
             freed.reset(here.cluster);
         }
     }
 
     fn change(&mut self, here: Here<'_>, pod: &Pod, times: i64) {
-        self.coming.change(here, &self.pod, pod, times);
+        self.nominated.change(here, &self.pod, pod, times);
         if let Some(freed) = &mut self.freed {
             freed.change(here.cluster, &self.pod, pod, times);
         }
@@ -301,11 +304,11 @@ impl Filter for Devices {
 
     /// A nominated pod has no devices yet, but it may wait for those of its victims.
     fn visit(&mut self, here: Here<'_>, pod: &Pod) {
-        self.coming.add(here, &self.pod, pod);
+        self.nominated.add(here, &self.pod, pod);
     }
 
     fn end_visit(&mut self, _here: Here<'_>, _pod: &Pod) {
-        self.coming.clear();
+        self.nominated.clear();
     }
 
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
@@ -377,7 +380,7 @@ impl Filter for Devices {
 impl Devices {
     /// Whether nominated pods still find the devices that they wait for.
     fn leaves_room(&self, here: Here<'_>, demand: &Demand) -> Result<(), Rejection> {
-        if self.coming.is_empty() {
+        if self.nominated.is_empty() {
             return Ok(());
         }
         let interrupt = here.cluster.interrupt();
@@ -391,7 +394,10 @@ impl Devices {
             demand.allocate_without(known, without, &node_view(here), left(self.namespace, 0));
         left(self.namespace, cost);
         let allocations = found.map_err(|problem| rejection(&problem))?;
-        if self.coming.have_room_beside(here, &allocations, &mut left) {
+        if self
+            .nominated
+            .have_room_beside(here, &allocations, &mut left)
+        {
             Ok(())
         } else {
             Err(Rejection::unresolvable(NOT_ENOUGH))

@@ -292,11 +292,11 @@ fn s7_163_a_pod_whose_device_is_not_bound_in_time_is_tried_again_from_nothing() 
     driver.publish("far", 1, &conditional(&["a"]));
     claim(&live, "c");
     user(&live, "p", "c", "1");
-    let told = "device binding timeout: context deadline exceeded";
+    let message = "device binding timeout: context deadline exceeded";
     wait_until("the pod has waited in vain", || {
         live.events("FailedScheduling")
             .iter()
-            .any(|event| event.contains(told))
+            .any(|event| event.contains(message))
     });
     // A device that needs no binding comes first in the next attempt.
     create(

@@ -11,16 +11,16 @@ use evictd_pod::wire::Allocation;
 
 /// The nominated pods that a filter counts.
 #[derive(Default)]
-pub(super) struct Coming {
+pub(super) struct NominatedPods {
     /// Whether there may be any.
     is_awaited: bool,
-    /// Those that come to the entered node.
+    /// Those of the entered node.
     pods: Vec<Devices>,
     /// The devices that terminating pods of the node give back, and those of pods that have ended.
     freed: Option<Freed>,
 }
 
-impl Coming {
+impl NominatedPods {
     pub(super) fn new(cluster: &Cluster) -> Self {
         let mut nominated = cluster.nominated().iter();
         Self {
@@ -43,11 +43,11 @@ impl Coming {
     }
 
     /// Counts a nominated pod for a pod that is to be placed.
-    pub(super) fn add(&mut self, here: Here<'_>, pod: &Pod, coming: &Pod) {
+    pub(super) fn add(&mut self, here: Here<'_>, pod: &Pod, nominated: &Pod) {
         if !self.is_awaited {
             return;
         }
-        let devices = Devices::of(here.cluster, coming);
+        let devices = Devices::of(here.cluster, nominated);
         let Some(devices) = devices.filter(Devices::needs_some) else {
             return;
         };
