@@ -188,7 +188,7 @@ proptest! {
             world.take(step);
             world.check()?;
         }
-        // In the end all come, nobody has anything against it, and there is time.
+        // In the end all pods are there, every plugin allows them, and there is time.
         let all: usize = world.sizes.iter().sum();
         for number in 0..all {
             let (name, _) = world.pod(number);

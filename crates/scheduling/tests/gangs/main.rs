@@ -82,7 +82,7 @@ impl Scene {
         self.tell(&Event::PodGroup(added(group)));
     }
 
-    /// The pod is now so (`Some`) or gone.
+    /// Creates or changes a pod (`Some`), or deletes it.
     fn pod(&mut self, name: &str, new: Option<Value>) {
         let old = self.pods.remove(name);
         if let Some(new) = &new {

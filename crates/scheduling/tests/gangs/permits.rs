@@ -1,4 +1,4 @@
-//! Pods of a group that plugins have wait for their permit: the whole gang is bound, or nobody.
+//! Pods of a group wait for the permits of plugins: the whole gang is bound, or no pod of it.
 
 use crate::{Scene, group, pod};
 use evictd_placement::{Chosen, Permit, Plugin};

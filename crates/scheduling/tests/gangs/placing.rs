@@ -144,7 +144,8 @@ pub(crate) fn important_pods(scene: &mut Scene, group: &str, count: usize, cpu: 
     }
 }
 
-/// S4-035, S4-038: all of lower priority are thought away, and who is in nobody's way stays, the important ones first.
+/// S4-035, S4-038: all pods of lower priority are removed tentatively. Those whose room is not needed are put back, the most
+/// important first.
 #[test]
 fn s4_035_s4_038_pods_of_the_lowest_priority_are_evicted_for_a_whole_gang() {
     let mut scene = Scene::new();
@@ -179,7 +180,7 @@ fn s4_035_s4_038_pods_of_the_lowest_priority_are_evicted_for_a_whole_gang() {
         4000,
         "until they are gone nothing changes"
     );
-    // While they end nobody else goes.
+    // While they terminate, no other pod is evicted.
     for name in ["low-one", "low-two"] {
         let mut ending = scene.pods[name].clone();
         ending["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:01:00Z");
@@ -204,7 +205,7 @@ fn s4_035_s4_038_pods_of_the_lowest_priority_are_evicted_for_a_whole_gang() {
     assert_eq!(scene.placed().len(), 2);
 }
 
-/// S4-036: by the group's priority, and a group that can only go as a whole goes as a whole.
+/// S4-036: the priority of the group counts, and a group with mode all is evicted as a whole.
 #[test]
 fn s4_036_a_group_with_disruption_mode_all_is_one_victim() {
     let mut scene = Scene::new();
@@ -232,7 +233,7 @@ fn s4_036_a_group_with_disruption_mode_all_is_one_victim() {
         .iter()
         .find(|result| result.outcome == GroupOutcome::Preempted { for_group: true });
     assert_eq!(gone.unwrap().group.metadata().name, "old");
-    // Of more important groups nobody goes, whatever the priority of the pods is.
+    // No pod of a more important group is evicted, whatever its own priority is.
     let mut scene = Scene::new();
     scene.node("one", "2", "a");
     whole["spec"]["priority"] = json!(500);
