@@ -152,10 +152,18 @@ impl<'a> KnownGroups<'a> {
         grouped
     }
 
+    /// The index of the atomic group with which a pod is evicted. A pod that the group does not list is evicted alone.
+    pub(crate) fn atomic(&mut self, victim: Victim) -> Option<usize> {
+        let atomic = self.of(victim.pod(self.cluster))?.atomic?;
+        let pods = &self.atomic[atomic].pods;
+        pods.binary_search(&victim).is_ok().then_some(atomic)
+    }
+
     /// The names of the atomic groups of victims, each once.
-    pub(crate) fn evicted<'p>(&mut self, victims: impl Iterator<Item = &'p Pod>) -> Vec<Arc<str>> {
+    pub(crate) fn evicted(&mut self, victims: &[Victim]) -> Vec<Arc<str>> {
         let mut found: Vec<usize> = victims
-            .filter_map(|victim| self.of(victim)?.atomic)
+            .iter()
+            .filter_map(|victim| self.atomic(*victim))
             .collect();
         found.sort_unstable();
         found.dedup();

@@ -70,7 +70,7 @@ pub fn preempt_in_place(
     let mut plan = Plan::default();
     plan.add(node, violations, &scratch.victims);
     plan.chosen = Some(0);
-    plan.groups = groups.evicted(scratch.victims.iter().map(|victim| victim.pod(cluster)));
+    plan.groups = groups.evicted(&scratch.victims);
     plan.actions = actions::of(&plan, cluster, pod, options.compat, waiting);
     let nominates = |action: &Action| matches!(action, Action::Nominate { .. });
     plan.actions.retain(|action| !nominates(action));

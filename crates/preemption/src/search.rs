@@ -127,8 +127,7 @@ fn choose(
         plan.chosen = Some(chosen);
         plan.why = why;
         let mut groups = KnownGroups::new(cluster, rules.groups);
-        let victims = plan.victims(&plan.candidates[chosen]).iter();
-        plan.groups = groups.evicted(victims.map(|victim| victim.pod(cluster)));
+        plan.groups = groups.evicted(plan.victims(&plan.candidates[chosen]));
     }
     Ok(())
 }

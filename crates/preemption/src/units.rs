@@ -52,13 +52,7 @@ impl Units {
         for (index, pod) in trial.pods().iter().enumerate() {
             let group = groups.of(pod);
             let of_victim = group.map_or(pod.priority, |group| group.priority);
-            // Without its place in the group a pod is a victim alone.
-            let is_in = |atomic: &usize| {
-                let victim = Victim::new(node, index);
-                let pods = &groups.atomic[*atomic].pods;
-                pods.binary_search(&victim).is_ok()
-            };
-            let atomic = group.and_then(|group| group.atomic).filter(is_in);
+            let atomic = groups.atomic(Victim::new(node, index));
             let is_known = atomic.is_some_and(|atomic| !known.insert(atomic));
             if of_victim >= priority || is_known || trial.is_removed(index) {
                 continue;

@@ -159,6 +159,15 @@ fn a_policy_that_spares_budgets_evicts_a_pod_beside_groups_that_are_too_large() 
 }
 
 #[test]
+fn a_pod_that_its_group_does_not_list_is_evicted_alone() {
+    let scenario = Scenario::new(&[("a", 2, vec![])], &pod("new", 100, 2));
+    let late = with(member("v1", 10), "/spec/nodeName", json!("a"));
+    let answer = scenario.groups(&[("g", 10, true)]).waits(&late).plan();
+    assert_eq!(chosen(&answer), (Some("a"), vec!["v1"]));
+    assert!(answer.plan.groups().is_empty());
+}
+
+#[test]
 fn a_group_on_many_nodes_is_stored_once() {
     let answer = two_nodes(&[]).groups(&[("g", 10, true)]).plan();
     let [first, second] = &answer.plan.candidates[..] else {
