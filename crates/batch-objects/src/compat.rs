@@ -88,7 +88,7 @@ pub enum Difference {
     /// The host list follows a job that is scaled before its pods are created. In Volcano they start with the earlier list,
     /// which is rewritten once the job runs (S6-036, S6-056).
     HostsFollowScaling,
-    /// Only the branches of a tree of queues that cannot be used get nothing, and their jobs are told why. In Volcano one
+    /// Only the branches of a tree of queues that cannot be used get nothing, and their jobs report why. In Volcano one
     /// missing parent, a cycle or a job in an inner queue stops every queue (S6-153, S6-154).
     UsableBranches,
     /// Below a closed queue no job is enqueued. Volcano looks at the state of the leaf alone (S6-161).
@@ -157,7 +157,7 @@ pub enum Difference {
     /// By plugin numa-aware, a node whose free processors are too few takes no pod that needs whole ones. In Volcano it is the
     /// best node, and its kubelet rejects the pod (S6-223).
     EnoughProcessors,
-    /// An extender that fails and is ignorable has no say. In Volcano no pod goes for a task while it fails, and no job is ready
+    /// Failed calls to an ignorable extender are ignored. In Volcano no pod is evicted and no job is ready while they fail
     /// (S6-224).
     IgnorableExtender,
 }

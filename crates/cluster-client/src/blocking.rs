@@ -22,12 +22,28 @@ struct Call {
     url: String,
     within: Duration,
     body: Vec<u8>,
-    answer: mpsc::Sender<Result<String, String>>,
+    answer: mpsc::Sender<Result<String, Failure>>,
 }
 
-/// Sends POST requests on a thread of its own, one after the other. All requests between two [`Self::begin`] share one time
-/// limit, so that a server without answers delays the caller once. The thread begins with the first request, and ends when this
-/// is dropped.
+/// Why a request has no answer.
+#[derive(Debug)]
+struct Failure {
+    problem: String,
+    is_timeout: bool,
+}
+
+impl From<String> for Failure {
+    fn from(problem: String) -> Self {
+        Self {
+            problem,
+            is_timeout: false,
+        }
+    }
+}
+
+/// Sends POST requests on a separate thread, one after the other. All requests between two [`Self::begin`] share one time
+/// limit, and after one without an answer in time no further one is sent: a silent server delays the caller once. The thread
+/// begins with the first request, and ends when this is dropped.
 #[derive(Debug)]
 pub struct BlockingCalls {
     /// `None` if the system has no thread left.
@@ -53,9 +69,13 @@ impl BlockingCalls {
         *until = Instant::now() + self.all_within;
     }
 
-    /// Whether the time limit is reached, so that no request is sent before the next [`Self::begin`].
+    /// Whether no request is sent before the next [`Self::begin`].
     pub fn is_over(&self) -> bool {
         self.left().is_zero()
+    }
+
+    fn end(&self) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     fn left(&self) -> Duration {
@@ -70,10 +90,9 @@ impl BlockingCalls {
     pub fn post(&self, url: &str, within: Duration, body: Vec<u8>) -> Result<String, String> {
         let left = self.left();
         if left.is_zero() {
-            let limit = self.all_within.as_secs_f64();
-            return Err(format!(
-                "not asked, because {limit} s of this session are used up"
-            ));
+            return Err(
+                "not asked, because earlier calls of this session took too long".to_owned(),
+            );
         }
         let (answer, answered) = mpsc::channel();
         let call = Call {
@@ -88,7 +107,15 @@ impl BlockingCalls {
             .is_some_and(|calls| calls.try_send(call).is_ok());
         // The thread has a time limit for each call, so that it always answers.
         let answer = sent.then(|| answered.recv().ok()).flatten();
-        answer.unwrap_or_else(|| Err("there is no thread for the calls".to_owned()))
+        let Some(answer) = answer else {
+            return Err("there is no thread for the calls".to_owned());
+        };
+        answer.map_err(|failure| {
+            if failure.is_timeout {
+                self.end();
+            }
+            failure.problem
+        })
     }
 }
 
@@ -112,7 +139,7 @@ async fn serve(mut calls: Receiver<Call>) {
     }
 }
 
-async fn send(servers: &mut HashMap<String, Actions>, call: &Call) -> Result<String, String> {
+async fn send(servers: &mut HashMap<String, Actions>, call: &Call) -> Result<String, Failure> {
     let url: Uri = call.url.parse().map_err(|error| format!("{error}"))?;
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let origin = call.url.strip_suffix(path).unwrap_or(&call.url);
@@ -120,7 +147,7 @@ async fn send(servers: &mut HashMap<String, Actions>, call: &Call) -> Result<Str
         let actions = connect(origin).await.map_err(|error| error.to_string())?;
         servers.insert(origin.to_owned(), actions);
     }
-    let actions = servers.get(origin).ok_or("no client")?;
+    let actions = servers.get(origin).ok_or_else(|| "no client".to_owned())?;
     let request = Request::post(path)
         .header(header::CONTENT_TYPE, "application/json")
         .body(call.body.clone());
@@ -134,7 +161,10 @@ async fn send(servers: &mut HashMap<String, Actions>, call: &Call) -> Result<Str
     answer.map_err(|error| {
         let message = error.to_string();
         let problem = message.strip_prefix(what).unwrap_or(&message);
-        problem.trim_start_matches(": ").to_owned()
+        Failure {
+            problem: problem.trim_start_matches(": ").to_owned(),
+            is_timeout: matches!(error, ApiError::TimedOut { .. }),
+        }
     })
 }
 

@@ -13,7 +13,7 @@ const OF_SESSION: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 pub(super) struct ExtenderFlag {
-    /// Asks and notifies the server of plugin extender, as the scheduler does. Without it the plugin has no say.
+    /// Asks and notifies the server of plugin extender, as the scheduler does. Without it the plugin is left out.
     #[arg(long)]
     ask_extender: bool,
 }

@@ -28,7 +28,7 @@ const READING: Duration = Duration::from_secs(1);
 /// The number of answers that wait for the task.
 const WAITING_ANSWERS: usize = 64;
 
-/// A change that this controller hears of.
+/// A change of a node, a HyperNode or the file.
 pub(super) enum HyperNodeNews {
     Node(Delta<WatchedNode>),
     HyperNode(Delta<HyperNode>),
@@ -43,12 +43,7 @@ const KINDS: usize = 2;
 
 /// Starts the watches. Must be called inside the runtime. The tasks end with the receiver.
 pub(super) fn watch(access: &Access, sender: &NewsSender<HyperNodeNews>, watches: &Watches) {
-    let set = WatchSet {
-        access,
-        sender,
-        watches,
-        listed: || HyperNodeNews::Listed,
-    };
+    let set = WatchSet::new(access, sender, watches, || HyperNodeNews::Listed);
     set.watch("/api/v1/nodes", HyperNodeNews::Node);
     // A cluster without the definition has none.
     set.watch(HYPER_NODES, HyperNodeNews::HyperNode);

@@ -68,12 +68,7 @@ pub(super) async fn run(
     schedulers: Vec<String>,
 ) {
     let (sender, mut watch_events) = news();
-    let set = WatchSet {
-        access: &access,
-        sender: &sender,
-        watches: &watches,
-        listed: || WatchEvent::Listed,
-    };
+    let set = WatchSet::new(&access, &sender, &watches, || WatchEvent::Listed);
     set.watch("/api/v1/pods", WatchEvent::Pod);
     set.watch("/apis/apps/v1/replicasets", WatchEvent::Workload);
     set.watch("/apis/apps/v1/statefulsets", WatchEvent::Workload);

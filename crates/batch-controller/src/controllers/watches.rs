@@ -124,21 +124,15 @@ objects!(
 
 /// The watches of one receiver.
 pub(super) struct WatchSet<'a, E> {
-    pub(super) access: &'a Access,
-    pub(super) sender: &'a NewsSender<E>,
-    pub(super) watches: &'a Watches,
-    /// Makes the event that one more kind is listed.
-    pub(super) listed: fn() -> E,
+    access: &'a Access,
+    sender: &'a NewsSender<E>,
+    watches: &'a Watches,
+    listed: fn() -> E,
 }
 
 /// Starts all watches. Must be called inside the runtime. The tasks end with the receiver.
 pub(super) fn start(access: &Access, sender: &NewsSender<WatchEvent>, watches: &Watches) {
-    let set = WatchSet {
-        access,
-        sender,
-        watches,
-        listed: || WatchEvent::Listed,
-    };
+    let set = WatchSet::new(access, sender, watches, || WatchEvent::Listed);
     set.watch("/apis/batch.volcano.sh/v1alpha1/jobs", WatchEvent::Job);
     set.watch("/api/v1/pods", WatchEvent::Pod);
     let pod_groups = "/apis/scheduling.volcano.sh/v1beta1/podgroups";
@@ -153,7 +147,22 @@ pub(super) fn start(access: &Access, sender: &NewsSender<WatchEvent>, watches: &
     set.watch(claims, WatchEvent::Claim);
 }
 
-impl<E: Send + 'static> WatchSet<'_, E> {
+impl<'a, E: Send + 'static> WatchSet<'a, E> {
+    /// No watch yet. `listed` makes the event that one more kind is listed.
+    pub(super) const fn new(
+        access: &'a Access,
+        sender: &'a NewsSender<E>,
+        watches: &'a Watches,
+        listed: fn() -> E,
+    ) -> Self {
+        Self {
+            access,
+            sender,
+            watches,
+            listed,
+        }
+    }
+
     /// Starts the watch of the kind at this path.
     pub(super) fn watch<T: Object>(&self, path: &'static str, event: fn(Delta<T>) -> E) {
         let store = EventStore {

@@ -34,12 +34,7 @@ const KINDS: usize = 4;
 
 /// Starts the watches. Must be called inside the runtime. The tasks end with the receiver.
 pub(super) fn watch(access: &Access, sender: &NewsSender<WorkflowNews>, watches: &Watches) {
-    let set = WatchSet {
-        access,
-        sender,
-        watches,
-        listed: || WorkflowNews::Listed,
-    };
+    let set = WatchSet::new(access, sender, watches, || WorkflowNews::Listed);
     let cron_jobs = "/apis/batch.volcano.sh/v1alpha1/cronjobs";
     set.watch(cron_jobs, WorkflowNews::CronJob);
     let flows = "/apis/flow.volcano.sh/v1alpha1/jobflows";

@@ -6,6 +6,7 @@ use evictd_testkit::objects;
 use evictd_testkit::program::{self, answer, page, stderr};
 use serde_json::{Value, json};
 use std::process::Output;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -74,16 +75,21 @@ fn s6_224_answers_that_fail_or_are_too_long_or_too_late_are_bounded() {
         ("wrong", "expected value"),
         ("late", "no answer within 0.2 s"),
     ] {
-        let address = serve_all(move |_, _| match kind {
-            "code" => ("500 Internal Server Error", "cannot do that".to_owned()),
-            "long" => (
-                "200 OK",
-                format!("{{\"status\": \"{}\"}}", "x".repeat(11 << 20)),
-            ),
-            "wrong" => ("200 OK", "yes".to_owned()),
-            _ => loop {
-                std::thread::park();
-            },
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let address = serve_all(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            match kind {
+                "code" => ("500 Internal Server Error", "cannot do that".to_owned()),
+                "long" => (
+                    "200 OK",
+                    format!("{{\"status\": \"{}\"}}", "x".repeat(11 << 20)),
+                ),
+                "wrong" => ("200 OK", "yes".to_owned()),
+                _ => loop {
+                    std::thread::park();
+                },
+            }
         });
         let limit = if kind == "late" { "200ms" } else { "5s" };
         let within = format!("{:6}extender.httpTimeout: {limit}\n", "");
@@ -92,6 +98,9 @@ fn s6_224_answers_that_fail_or_are_too_long_or_too_late_are_bounded() {
         let outcome = answer(&simulate(&session, &["--ask-extender"]));
         assert!(began.elapsed() < Duration::from_secs(30), "{kind}");
         assert_eq!(outcome["binds"], json!({}), "{kind}");
+        // A silent server delays a session once, not for each of the two nodes.
+        let expected_calls = if kind == "late" { 1 } else { 2 };
+        assert_eq!(calls.load(Ordering::Relaxed), expected_calls, "{kind}");
         let conditions = outcome["podGroups"]["default/train"]["conditions"].to_string();
         assert!(conditions.contains(expected), "{kind}: {conditions}");
     }

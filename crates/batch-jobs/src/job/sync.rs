@@ -406,7 +406,7 @@ impl Sync {
                 return true;
             }
             match answers.next() {
-                // A pod that is gone needs no mark.
+                // A deleted pod needs no annotation.
                 Some(Err(refusal)) if refusal != Refusal::NotFound => {
                     failed.push((pod.metadata.name.clone(), refusal));
                     false

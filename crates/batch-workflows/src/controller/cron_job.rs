@@ -394,7 +394,7 @@ impl Sync<'_, '_> {
             let job = match self.read(namespace, name)? {
                 Ok(job) => job,
                 Err(Refusal::NotFound) if self.compat.has(Difference::EachActiveJobOnce) => {
-                    // A job that is gone needs no deletion.
+                    // The job was deleted by others.
                     self.active.remove(&entry.uid);
                     self.changed = true;
                     continue;

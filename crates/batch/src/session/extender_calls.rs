@@ -9,7 +9,7 @@ pub trait ExtenderCalls: Debug + Send + Sync {
     /// A session begins, and with it the time for all its calls.
     fn begin(&self);
 
-    /// Whether the time for the calls of the session is used up, so that no further one can succeed.
+    /// Whether no further call of the session can succeed: a call had no answer in time, or all took too long together.
     fn is_over(&self) -> bool;
 
     /// Sends a POST request with a JSON body. Returns the text of an answer with status 200.

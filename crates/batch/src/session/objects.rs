@@ -100,7 +100,7 @@ pub struct Setting {
     pub default_queue: String,
     /// Whether a pod of no group is a job of its own, as [`Difference::BarePods`](evictd_batch_objects::Difference) says.
     pub plain_pods: bool,
-    /// Sends the calls of plugin `extender`. Without it the plugin has no say.
+    /// Sends the calls of plugin `extender`. Without it the plugin is left out.
     pub extender: Option<Arc<dyn ExtenderCalls>>,
 }
 

@@ -357,6 +357,18 @@ fn s6_224_nothing_is_evicted_for_a_task_that_the_server_refuses() {
 }
 
 #[test]
+fn s6_224_a_pod_without_requests_whose_allocation_is_refused_says_why() {
+    let server = Server::new(|_, _| Ok(json!({"errorMessage": "no licence is left"})));
+    let scenario = with("allocate, backfill", &["allocateFunc"], "");
+    let scenario = scenario.job("j", 1, "Inqueue").waiting("j", 1, "0");
+    let outcome = run(&scenario, &server, Compat::EVICTD);
+    assert!(outcome.bound.is_empty());
+    assert_eq!(server.verbs(), ["allocateFunc"]);
+    let message = &outcome.pod_conditions["default/j-work-0"].message;
+    assert!(message.contains("no licence is left"), "{message}");
+}
+
+#[test]
 fn s6_224_no_request_is_written_once_the_time_is_used_up() {
     let mut server = Server::new(|_, _| Err("no answer".to_owned()));
     Arc::get_mut(&mut server).unwrap().most = 2;

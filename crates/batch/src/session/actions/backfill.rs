@@ -7,6 +7,7 @@ use crate::session::actions::task_placement;
 use crate::session::domain_search;
 use crate::session::evaluate::Turn;
 use crate::session::priority_queue::PriorityQueue;
+use crate::session::snapshot::fit::FitError;
 use crate::session::snapshot::ids::TaskId;
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::Transaction;
@@ -24,9 +25,12 @@ pub(crate) fn backfill(session: &mut Session<'_>) {
             let (evaluator, view) = session.evaluation();
             evaluator.choose(view, task, false, turn.as_mut())
         });
-        match node {
+        let filled = match node {
             Ok(node) => fill(&mut session.tx, task, node),
-            Err(error) => task_placement::record_fit_error(&mut session.tx.snapshot, task, error),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = filled {
+            task_placement::record_fit_error(&mut session.tx.snapshot, task, error);
         }
     }
 }
@@ -85,12 +89,13 @@ fn best_effort(session: &mut Session<'_>) -> Vec<TaskId> {
     all
 }
 
-/// Puts a task on a node, and binds all that its job has got once it has enough.
-fn fill(tx: &mut Transaction<'_>, task: TaskId, node: NodeId) {
+/// Puts a task on a node, unless a plugin objects. Binds the allocated tasks of its job once these are enough.
+fn fill(tx: &mut Transaction<'_>, task: TaskId, node: NodeId) -> Result<(), FitError> {
     tx.put_on(task, node, Status::Allocated);
-    if tx.plugins.veto(task).is_some() {
+    if let Some(objection) = tx.plugins.veto(task) {
+        let error = FitError::Words(objection.into());
         tx.take_off(task);
-        return;
+        return Err(error);
     }
     let job = tx.snapshot.tasks[task].job;
     // The other actions may have allocated a part of the gang that waited for these tasks.
@@ -100,4 +105,5 @@ fn fill(tx: &mut Transaction<'_>, task: TaskId, node: NodeId) {
             tx.bind(task);
         }
     }
+    Ok(())
 }

@@ -122,7 +122,7 @@ pub(crate) trait Plugin: Debug {
         Ordering::Equal
     }
 
-    /// The candidates that no task may preempt or reclaim are left out, whoever asks; `None` if the plugin protects no pods.
+    /// The candidates without those that no task may preempt or reclaim; `None` if the plugin protects no pods.
     fn unprotected(&self, snapshot: &Snapshot, candidates: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }

@@ -10,8 +10,8 @@ use crate::session::snapshot::task::Status;
 /// The number of queues whose share is redistributed; each costs a scan of all pending jobs.
 const MOST_REDUCED: usize = 16;
 
-/// The looks at nodes that the search for gangs without room may take in a session.
-const MOST_LOOKS: usize = 1 << 18;
+/// The number of nodes that a session may check for all gangs together, because a tenant chooses the number of gangs.
+const MOST_CHECKS: usize = 1 << 18;
 
 /// The demand of a job.
 struct Want {
@@ -34,10 +34,10 @@ pub(super) fn redistribute(shares: &mut Shares, snapshot: &Snapshot, total: &Res
                 .map(|_| Vec::new()),
         );
     }
-    let mut empty = EmptyNodes { looks: MOST_LOOKS };
+    let mut checks = GangChecks { left: MOST_CHECKS };
     for (index, job) in snapshot.live_jobs() {
         if let Some(wants) = &mut wants[job.queue] {
-            wants.extend(Want::of(snapshot, index, &mut empty));
+            wants.extend(Want::of(snapshot, index, &mut checks));
         }
     }
     for wants in wants.iter_mut().flatten() {
@@ -153,8 +153,8 @@ fn left_over(queue: &QueueShare, wants: &[Want]) -> Resource {
 }
 
 impl Want {
-    /// `None` if the job waits for nothing, or for more than even empty nodes hold.
-    fn of(snapshot: &Snapshot, job_id: JobId, empty: &mut EmptyNodes) -> Option<Self> {
+    /// `None` if the job waits for nothing, or for more than fits on nodes without pods.
+    fn of(snapshot: &Snapshot, job_id: JobId, checks: &mut GangChecks) -> Option<Self> {
         let job = &snapshot.jobs[job_id];
         let waiting = snapshot.tasks_of(job_id, Status::Pending);
         let waiting = waiting.map(|task| &snapshot.tasks[task]);
@@ -169,7 +169,7 @@ impl Want {
             let size = |request: &Resource| request.dominant(&snapshot.total).1;
             requests.sort_by(|one, other| size(one).total_cmp(&size(other)));
         }
-        if !empty.may_hold(snapshot, &requests, missing) {
+        if !checks.may_fit(snapshot, &requests, missing) {
             return None;
         }
         let sum = |requests: &[&Resource]| {
@@ -187,16 +187,17 @@ impl Want {
     }
 }
 
-/// The nodes without their pods.
-struct EmptyNodes {
-    /// How many nodes may still be looked at.
-    looks: usize,
+/// Whether gangs could start if no other pod existed.
+struct GangChecks {
+    /// The number of nodes that may still be checked.
+    left: usize,
 }
 
-impl EmptyNodes {
-    /// Whether so many of the tasks may have room together. Sums of amounts do not show that: three nodes of 4 cores hold
-    /// three tasks of 3 cores, not four. Competition between unequal tasks is left out, so that `true` proves nothing.
-    fn may_hold(&mut self, snapshot: &Snapshot, requests: &[&Resource], needed: usize) -> bool {
+impl GangChecks {
+    /// Whether `needed` of the tasks may fit on the nodes together. Sums of amounts do not show that: three nodes of 4 cores
+    /// hold three tasks of 3 cores, not four. Competition between unequal tasks is left out, so that `true` proves nothing. It is
+    /// also the answer once no check is left.
+    fn may_fit(&mut self, snapshot: &Snapshot, requests: &[&Resource], needed: usize) -> bool {
         let mut held = 0.0;
         for same in requests.chunk_by(|one, other| one == other) {
             if held >= number(needed) {
@@ -210,10 +211,10 @@ impl EmptyNodes {
                 if count >= number(same.len()) {
                     break;
                 }
-                if self.looks == 0 {
+                if self.left == 0 {
                     return true;
                 }
-                self.looks -= 1;
+                self.left -= 1;
                 count += whole_times(request, &node.allocatable);
             }
             held += number(same.len()).min(count);
@@ -226,7 +227,7 @@ fn number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// How often an amount is in another.
+/// How many such requests fit into an amount.
 fn whole_times(request: &Resource, amount: &Resource) -> f64 {
     let times = request
         .some()

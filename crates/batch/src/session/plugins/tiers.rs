@@ -487,11 +487,11 @@ impl<'s> Tiers<'s> {
         let mut yields = Resource::default();
         let queue = self.snapshot.jobs[job].queue;
         for (other, held) in self.snapshot.live_jobs() {
-            let goes = other != job
+            let may_lose = other != job
                 && held.queue == queue
                 && held.allocated_tasks() > 0
                 && kinds.iter().any(|kind| self.might_lose(*kind, other, job));
-            if goes {
+            if may_lose {
                 yields.add(&held.allocated);
             }
         }

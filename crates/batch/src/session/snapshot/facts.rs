@@ -32,6 +32,6 @@ pub(crate) struct Facts {
     pub(crate) budgets: BTreeMap<Arc<str>, Budget>,
     pub(crate) node_metrics: BTreeMap<Box<str>, NodeMetrics>,
     pub(crate) numa: Numa,
-    /// The way to the server of plugin extender; without it the server has no say.
+    /// The port to the server of plugin extender; without it the plugin is left out.
     pub(crate) extender: Option<Arc<dyn ExtenderCalls>>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Refusal {
     pub(crate) texts: Vec<String>,
     /// Evictions cannot change it (S6-135).
     pub(crate) unresolvable: bool,
-    /// The plugin that refuses; none of the filters of kube-scheduler is one.
+    /// The plugin that refuses; `None` for the filters of kube-scheduler.
     pub(crate) plugin: Option<PluginName>,
 }
 
@@ -61,13 +61,18 @@ impl Reasons {
 
     /// The most frequent of these reasons, each with the number of nodes and the plugin.
     pub(crate) fn most_frequent<'r>(&self, ids: impl Iterator<Item = &'r ReasonId>) -> String {
-        let mut counts: HashMap<String, usize> = HashMap::new();
+        // Many nodes share few refusals, so that each text is made once.
+        let mut by_id: HashMap<ReasonId, usize> = HashMap::new();
         for id in ids {
-            let refusal = self.of(*id);
+            *by_id.entry(*id).or_default() += 1;
+        }
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for (id, nodes) in by_id {
+            let refusal = self.of(id);
             let plugin = refusal.plugin.map(PluginName::as_str);
             let plugin = plugin.map_or_else(String::new, |plugin| format!("plugin {plugin}: "));
             for text in &refusal.texts {
-                *counts.entry(format!("{plugin}{text}")).or_default() += 1;
+                *counts.entry(format!("{plugin}{text}")).or_default() += nodes;
             }
         }
         let mut counts: Vec<(String, usize)> = counts.into_iter().collect();

@@ -151,7 +151,7 @@ impl Snapshot {
                 continue;
             };
             let job = &self.jobs[id];
-            network.sub_jobs.clear();
+            network.clear();
             // Numbers of an earlier tree mean nothing in this one.
             network.allocated = None;
             for task in &job.tasks {

@@ -7,6 +7,7 @@ use crate::session::snapshot::resource::Resource;
 use evictd_batch_objects::NetworkTopology;
 use evictd_pod::selector::selects;
 use evictd_pod::wire::{Selector, TextMap, null_is_default};
+use hashbrown::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -66,8 +67,6 @@ impl Nearness {
 pub(crate) struct SubJob {
     /// `namespace/job`, or `namespace/job/policy-values`.
     pub(crate) id: String,
-    /// The values of the labels of its pods.
-    values: Vec<String>,
     /// Its policy, by its place in the list.
     pub(crate) policy: Option<usize>,
     pub(crate) min_available: i32,
@@ -90,6 +89,8 @@ pub(crate) struct JobTopology {
     /// The group of its placed tasks.
     pub(crate) allocated: Option<HyperNodeId>,
     pub(crate) sub_jobs: Vec<SubJob>,
+    /// The place of a part by its identity. A tenant chooses the number of parts, so a search for each pod would be long.
+    places: HashMap<String, usize>,
 }
 
 impl JobTopology {
@@ -131,6 +132,12 @@ impl JobTopology {
         all.any(Nearness::is_asked)
     }
 
+    /// Forgets all parts.
+    pub(crate) fn clear(&mut self) {
+        self.sub_jobs.clear();
+        self.places.clear();
+    }
+
     /// Puts a task into the part that it belongs to, and returns the place of that part. `strict` says whether parts of the
     /// same name may be different ones.
     pub(crate) fn assign(
@@ -149,15 +156,14 @@ impl JobTopology {
             }
         };
         let values = matching.map(|(_, values)| values).unwrap_or_default();
-        let known = self.sub_jobs.iter().position(|part| {
-            if strict {
-                part.policy == policy && part.values == values
-            } else {
-                part.id == id
-            }
-        });
-        let at = known.unwrap_or(self.sub_jobs.len());
-        if known.is_none() {
+        let next = self.sub_jobs.len();
+        let identity = match policy {
+            // Names of jobs contain no brackets, so that no part has the identity of the job.
+            Some(at) if strict => format!("{at}{values:?}"),
+            _ => id.clone(),
+        };
+        let at = *self.places.entry(identity).or_insert(next);
+        if at == next {
             let min_available = match policy {
                 None if self.policies.is_empty() => min_member,
                 None => 1,
@@ -166,7 +172,6 @@ impl JobTopology {
             let first = values.first().and_then(|value| value.parse().ok());
             self.sub_jobs.push(SubJob {
                 id,
-                values,
                 policy,
                 min_available,
                 match_index: first.unwrap_or(0),

@@ -176,8 +176,8 @@ impl Capacity {
         if self.has_place(queue) {
             return None;
         }
-        let told = self.compat.has(Difference::UsableBranches);
-        let tree = self.tree.as_ref().filter(|_| told);
+        let has_message = self.compat.has(Difference::UsableBranches);
+        let tree = self.tree.as_ref().filter(|_| has_message);
         let Some(tree) = tree else {
             return Some(String::new());
         };

@@ -19,10 +19,13 @@ use settings::{Settings, Verb};
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use wire::Names;
+use wire::Encoder;
 
 /// The most bytes of a request. A larger one is not sent.
 const LONGEST_REQUEST: usize = 64 << 20;
+
+/// The most bytes of the kept answers. With more, the same question may be sent again.
+const LARGEST_ANSWERS: usize = 64 << 20;
 
 /// The most characters of a message of the server that a condition repeats.
 const LONGEST_MESSAGE: usize = 256;
@@ -30,16 +33,37 @@ const LONGEST_MESSAGE: usize = 256;
 /// The text of a response, or why there is none.
 type Answer = Result<Box<str>, Box<str>>;
 
+/// Responses by verb and request, so that the same question is sent once. A notification clears them.
+#[derive(Debug, Default)]
+struct Answers {
+    by_request: HashMap<u64, Answer>,
+    bytes: usize,
+}
+
+impl Answers {
+    fn get(&self, request: u64) -> Option<Answer> {
+        self.by_request.get(&request).cloned()
+    }
+
+    fn insert(&mut self, request: u64, answer: Answer) {
+        let (Ok(text) | Err(text)) = &answer;
+        if self.bytes.saturating_add(text.len()) > LARGEST_ANSWERS {
+            *self = Self::default();
+        }
+        self.bytes += text.len();
+        self.by_request.insert(request, answer);
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Extender {
     settings: Settings,
     calls: Arc<dyn ExtenderCalls>,
-    names: Names,
-    /// Responses by verb and request, so that the same question is sent once. A notification clears them.
-    answers: RefCell<HashMap<u64, Answer>>,
-    /// Tasks whose last allocation the server refused, with its words.
+    encoder: Encoder,
+    answers: RefCell<Answers>,
+    /// Tasks whose last allocation the server refused, with its message.
     vetoes: HashMap<TaskId, String>,
-    /// Whether a question was sent in this session.
+    /// Whether a question was asked in this session.
     asked: Cell<bool>,
     /// It takes no part, because the server did not accept the session.
     left_out: bool,
@@ -61,14 +85,14 @@ impl Extender {
         let mut extender = Self {
             settings: Settings::new(arguments),
             calls,
-            names: Names::open(snapshot, cluster),
+            encoder: Encoder::open(snapshot, cluster),
             answers: RefCell::default(),
             vetoes: HashMap::new(),
             asked: Cell::new(false),
             left_out: false,
             compat,
         };
-        let opened = extender.notify(Verb::SessionOpen, || extender.names.session(snapshot));
+        let opened = extender.notify(Verb::SessionOpen, || extender.encoder.session(snapshot));
         extender.left_out =
             opened.is_some_and(|opened| opened.is_err()) && !extender.settings.ignorable;
         extender
@@ -90,8 +114,8 @@ impl Extender {
             })
     }
 
-    /// Whether a server that fails takes no part.
-    fn has_no_say(&self) -> bool {
+    /// Whether a failed call is ignored.
+    fn ignores_failures(&self) -> bool {
         self.settings.ignorable && self.compat.has(Difference::IgnorableExtender)
     }
 
@@ -106,11 +130,13 @@ impl Extender {
         answer.map_err(|problem| bounded(&format!("extender {url}: {problem}")))
     }
 
-    /// The failure of every call once the time for all is used up. Then no request is written: a session would need long to
-    /// write one for each pair of a pod and a node.
+    /// The failure of every call once the port sends none. Then no request is written: a session would need long to write one
+    /// for each pair of a pod and a node.
     fn used_up(&self, url: &str) -> Option<String> {
         self.calls.is_over().then(|| {
-            format!("extender {url}: not asked, because the time of this session is used up")
+            format!(
+                "extender {url}: not asked, because earlier calls of this session took too long"
+            )
         })
     }
 
@@ -121,13 +147,13 @@ impl Extender {
         request: impl FnOnce() -> T,
     ) -> Option<Result<String, String>> {
         let url = self.settings.url(verb).filter(|_| !self.left_out)?;
-        // The server may answer other questions otherwise from now on.
-        self.answers.borrow_mut().clear();
-        if let Some(problem) = self.used_up(&url) {
+        // From now on the server may give other answers.
+        self.answers.take();
+        if let Some(problem) = self.used_up(url) {
             return Some(Err(problem));
         }
         Some(match serde_json::to_vec(&request()) {
-            Ok(body) => self.post(&url, body),
+            Ok(body) => self.post(url, body),
             Err(error) => Err(format!("extender {url}: {error}")),
         })
     }
@@ -140,7 +166,7 @@ impl Extender {
     ) -> Option<Result<T, String>> {
         let url = self.settings.url(verb).filter(|_| !self.left_out)?;
         self.asked.set(true);
-        if let Some(problem) = self.used_up(&url) {
+        if let Some(problem) = self.used_up(url) {
             return Some(Err(problem));
         }
         let wrong = |error: serde_json::Error| bounded(&format!("extender {url}: {error}"));
@@ -151,9 +177,9 @@ impl Extender {
         let mut hasher = DefaultHasher::new();
         (verb.argument(), &body).hash(&mut hasher);
         let key = hasher.finish();
-        let known = self.answers.borrow().get(&key).cloned();
+        let known = self.answers.borrow().get(key);
         let answer = known.unwrap_or_else(|| {
-            let answer = self.post(&url, body);
+            let answer = self.post(url, body);
             let answer = answer.map(Into::into).map_err(Into::into);
             self.answers.borrow_mut().insert(key, answer.clone());
             answer
@@ -178,15 +204,15 @@ impl Extender {
         let answer: Result<wire::VoteResponse, String> = self.ask(verb, || {
             let evictees = candidates
                 .iter()
-                .map(|task| self.names.task(snapshot, *task));
+                .map(|task| self.encoder.task(snapshot, *task));
             serde_json::to_vec(&wire::EvicteesRequest {
-                evictor: self.names.task(snapshot, evictor),
+                evictor: self.encoder.task(snapshot, evictor),
                 evictees: evictees.collect(),
             })
         })?;
         let answer = match answer {
             Ok(answer) => answer,
-            Err(_) if self.has_no_say() => return None,
+            Err(_) if self.ignores_failures() => return None,
             Err(_) => return Some(Vec::new()),
         };
         if answer.status == 0 {
@@ -209,7 +235,7 @@ impl Extender {
             return None;
         }
         let request = || wire::TaskRequest {
-            task: self.names.task(snapshot, task),
+            task: self.encoder.task(snapshot, task),
         };
         match self.notify(verb, request)? {
             Err(problem) => (!self.settings.ignorable).then_some(problem),
@@ -253,7 +279,7 @@ impl Plugin for Extender {
         _: &Reserved,
     ) -> Result<Vote, String> {
         let answer = self.ask(Verb::JobEnqueueable, || {
-            let job = self.names.job(tiers.snapshot, job);
+            let job = self.encoder.job(tiers.snapshot, job);
             serde_json::to_vec(&wire::JobRequest { job })
         });
         let answer: wire::VoteResponse = match answer {
@@ -272,13 +298,13 @@ impl Plugin for Extender {
     fn job_let_in(&mut self, snapshot: &Snapshot, job: JobId) {
         // As in Volcano nothing follows from the answer.
         let _ = self.notify(Verb::JobEnqueued, || wire::JobRequest {
-            job: self.names.job(snapshot, job),
+            job: self.encoder.job(snapshot, job),
         });
     }
 
     fn overused(&self, queue: QueueId) -> bool {
         let answer = self.ask(Verb::QueueOverused, || {
-            let queue = self.names.queue(queue);
+            let queue = self.encoder.queue(queue);
             serde_json::to_vec(&wire::QueueRequest { queue })
         });
         answer.is_some_and(|answer: Result<wire::OverusedResponse, String>| {
@@ -288,7 +314,7 @@ impl Plugin for Extender {
 
     fn job_ready(&self, snapshot: &Snapshot, job: JobId) -> bool {
         let answer = self.ask(Verb::JobReady, || {
-            let job = self.names.job(snapshot, job);
+            let job = self.encoder.job(snapshot, job);
             serde_json::to_vec(&wire::JobRequest { job })
         });
         answer.is_none_or(|answer: Result<wire::ReadyResponse, String>| {
@@ -342,8 +368,8 @@ impl Plugin for Extender {
         }
         let answer: Result<wire::PredicateResponse, String> = self.ask(Verb::Predicate, || {
             serde_json::to_vec(&wire::OnNodeRequest {
-                task: self.names.task(snapshot, task),
-                node: self.names.node(snapshot, node),
+                task: self.encoder.task(snapshot, task),
+                node: self.encoder.node(snapshot, node),
             })
         })?;
         let (text, unresolvable) = match answer {
@@ -372,9 +398,9 @@ impl Plugin for Extender {
         }
         let answer: Result<wire::PrioritizeResponse, String> =
             self.ask(Verb::Prioritize, || {
-                let nodes = nodes.iter().map(|node| self.names.node(snapshot, *node));
+                let nodes = nodes.iter().map(|node| self.encoder.node(snapshot, *node));
                 serde_json::to_vec(&wire::OnNodesRequest {
-                    task: self.names.task(snapshot, task),
+                    task: self.encoder.task(snapshot, task),
                     nodes: nodes.collect(),
                 })
             })?;
@@ -385,7 +411,7 @@ impl Plugin for Extender {
             .is_some_and(|message| !message.is_empty());
         let scores = answer.node_score.filter(|_| !failed)?;
         let scores = nodes.iter().map(|node| {
-            let score = scores.get(self.names.node_name(*node)).copied();
+            let score = scores.get(self.encoder.node_name(*node)).copied();
             score.filter(|score| score.is_finite()).unwrap_or(0.0)
         });
         Some(scores.collect())
@@ -395,8 +421,24 @@ impl Plugin for Extender {
         let url = self.settings.url(Verb::SessionClose);
         if let Some(url) = url {
             // As in Volcano also after a session that the server did not accept; nothing follows from the answer.
-            let _ = self.post(&url, b"{}".to_vec());
+            let _ = self.post(url, b"{}".to_vec());
         }
         self.asked.get() || self.left_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answers, LARGEST_ANSWERS};
+
+    #[test]
+    fn s6_224_kept_answers_are_bounded_in_bytes() {
+        let mut answers = Answers::default();
+        for request in 0..5 {
+            let text = "x".repeat(LARGEST_ANSWERS / 4);
+            answers.insert(request, Ok(text.into()));
+            assert!(answers.get(request).is_some() && answers.bytes <= LARGEST_ANSWERS);
+        }
+        assert!(answers.get(0).is_none());
     }
 }

@@ -5,8 +5,9 @@ use evictd_pod::duration;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The longest wait for one answer, and the wait where the configuration names none.
+/// The longest wait for one answer.
 const LONGEST: Duration = Duration::from_secs(5);
+/// The wait for one answer without `extender.httpTimeout`.
 const USUAL: Duration = Duration::from_secs(1);
 
 /// A question or a notification, each with a path of its own.
@@ -27,6 +28,21 @@ pub(super) enum Verb {
 }
 
 impl Verb {
+    const ALL: [Self; 12] = [
+        Self::SessionOpen,
+        Self::SessionClose,
+        Self::Predicate,
+        Self::Prioritize,
+        Self::Preemptable,
+        Self::Reclaimable,
+        Self::QueueOverused,
+        Self::JobEnqueueable,
+        Self::JobEnqueued,
+        Self::JobReady,
+        Self::Allocate,
+        Self::Deallocate,
+    ];
+
     /// The argument with its path.
     pub(super) const fn argument(self) -> &'static str {
         match self {
@@ -48,10 +64,10 @@ impl Verb {
 
 #[derive(Debug)]
 pub(super) struct Settings {
-    arguments: Arguments,
-    prefix: String,
+    /// By verb, in the order of [`Verb::ALL`]; `None` where the configuration names no path.
+    urls: [Option<String>; Verb::ALL.len()],
     pub(super) within: Duration,
-    /// Whether the session goes on without an answer that fails.
+    /// Whether a failed call is ignored.
     pub(super) ignorable: bool,
     /// Only pods that request one of these concern the server; all pods if it is empty.
     pub(super) managed: Vec<String>,
@@ -60,6 +76,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn new(arguments: &Arguments) -> Self {
         let prefix = arguments.text("extender.urlPrefix").unwrap_or_default();
+        let prefix = prefix.trim_end_matches('/');
         let within = arguments.text("extender.httpTimeout");
         let within = within.and_then(|text| duration::parse(text).ok());
         let within = within.and_then(|within| Duration::try_from(within).ok());
@@ -67,19 +84,20 @@ impl Settings {
         let managed = arguments.value("extender.managedResources");
         let managed = managed.and_then(Value::as_array).into_iter().flatten();
         Self {
-            prefix: prefix.trim_end_matches('/').to_owned(),
+            urls: Verb::ALL.map(|verb| {
+                let path = arguments.text(verb.argument()).unwrap_or_default();
+                (!path.is_empty()).then(|| format!("{prefix}/{path}"))
+            }),
             within: within.unwrap_or(USUAL).min(LONGEST),
             ignorable: arguments.boolean("extender.ignorable", false),
             managed: managed
                 .filter_map(|name| Some(name.as_str()?.to_owned()))
                 .collect(),
-            arguments: arguments.clone(),
         }
     }
 
     /// The address for a verb; `None` where the configuration names none.
-    pub(super) fn url(&self, verb: Verb) -> Option<String> {
-        let path = self.arguments.text(verb.argument()).unwrap_or_default();
-        (!path.is_empty()).then(|| format!("{}/{path}", self.prefix))
+    pub(super) fn url(&self, verb: Verb) -> Option<&str> {
+        self.urls[verb as usize].as_deref()
     }
 }

@@ -256,9 +256,9 @@ pub(super) struct EventResponse {
     pub(super) error_message: Option<String>,
 }
 
-/// The parts of requests that only the cluster knows, as they are when the session opens.
+/// Makes the objects of requests. It keeps the parts that only the cluster knows, as they are when the session opens.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct Encoder {
     /// By node its name and labels.
     nodes: Vec<(Box<str>, TextMap)>,
     /// By task the labels of its pod.
@@ -301,7 +301,7 @@ fn amounts<'s>(snapshot: &'s Snapshot, resource: &Resource) -> Amounts<'s> {
     }
 }
 
-impl Names {
+impl Encoder {
     pub(super) fn open(snapshot: &Snapshot, cluster: &Cluster) -> Self {
         let symbols = cluster.symbols();
         let nodes = cluster.node_ids().map(|id| {
