@@ -46,7 +46,7 @@ impl<R: Read> Utf8<R> {
             [0xef, 0xbb, 0xbf, ..] => (3, Encoding::Utf8),
             [0xff, 0xfe, ..] => (2, Encoding::Utf16Little),
             [0xfe, 0xff, ..] => (2, Encoding::Utf16Big),
-            // Without a mark the first two characters, which are ASCII in JSON and YAML, tell it.
+            // JSON and YAML begin with two ASCII characters, which show the encoding without a mark.
             [a, 0, b, 0] if is_text(*a) && is_text(*b) => (0, Encoding::Utf16Little),
             [0, a, 0, b] if is_text(*a) && is_text(*b) => (0, Encoding::Utf16Big),
             [0x1f, 0x8b, ..] => return Err(invalid("is compressed with gzip; unpack it first")),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused_in_words() {
+    fn other_formats_are_refused_by_name() {
         let half = [
             &[0xff, 0xfe][..],
             &utf16("{", u16::to_le_bytes),

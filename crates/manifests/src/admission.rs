@@ -96,21 +96,17 @@ impl Admission {
                 completed.objects.push(Object::PersistentVolumeClaim(claim));
             }
             Object::PodGroup(mut group) => {
-                if group.metadata.uid.is_empty() {
-                    let spec = &mut group.spec;
-                    let fields = (&mut spec.priority, &mut spec.priority_class_name);
-                    let classes = &self.priority_classes;
-                    classes.set_group_priority(&group.metadata, fields)?;
-                }
+                let spec = &mut group.spec;
+                let fields = (&mut spec.priority, &mut spec.priority_class_name);
+                let classes = &self.priority_classes;
+                classes.set_group_priority(&group.metadata, fields)?;
                 completed.objects.push(Object::PodGroup(group));
             }
             Object::CompositePodGroup(mut group) => {
-                if group.metadata.uid.is_empty() {
-                    let spec = &mut group.spec;
-                    let fields = (&mut spec.priority, &mut spec.priority_class_name);
-                    let classes = &self.priority_classes;
-                    classes.set_group_priority(&group.metadata, fields)?;
-                }
+                let spec = &mut group.spec;
+                let fields = (&mut spec.priority, &mut spec.priority_class_name);
+                let classes = &self.priority_classes;
+                classes.set_group_priority(&group.metadata, fields)?;
                 completed.objects.push(Object::CompositePodGroup(group));
             }
             object => completed.objects.push(object),

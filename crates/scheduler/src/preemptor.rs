@@ -1,6 +1,6 @@
 //! The pod to schedule, after the admission of the API server.
 
-use crate::dump::{Loaded, PodKey, counts_of};
+use crate::dump::{Loaded, PodKey, clauses_of_others};
 use evictd_document::{Document, DocumentError, Loader, ObjectsError, Source};
 use evictd_manifests::{Object, is_workload};
 use evictd_pod::wire;
@@ -158,11 +158,9 @@ fn admitted(document: &Document, loaded: &mut Loaded) -> Result<wire::Pod, Preem
     let Ok([pod]) = <[wire::Pod; 1]>::try_from(pods) else {
         let needed =
             "exactly one is needed: a Pod, a list with one, or a workload with a pod template";
-        let held = counts_of(&ignored);
-        let unknown = loaded.objects.unknown_workloads.lines();
-        let unknown: String = unknown.iter().flat_map(|line| ["; ", line]).collect();
+        let others = clauses_of_others(&ignored, &loaded.objects.unknown_workloads);
         return Err(document
-            .wrong(format!("holds {count} pods; {needed}{held}{unknown}"))
+            .wrong(format!("holds {count} pods; {needed}{others}"))
             .into());
     };
     let unknown = std::mem::take(&mut loaded.objects.unknown_workloads);

@@ -99,7 +99,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
             match byte {
                 b'{' => self.object(Items::Any, &mut Vec::new())?,
                 b'[' => self.items(Items::Any).map(drop)?,
-                // Of a marked file that was appended to another one.
+                // A file with a byte order mark may have been appended to another file.
                 0xef => {
                     self.scanner.skip_byte_order_mark()?;
                     match self.scanner.peek()? {

@@ -167,17 +167,10 @@ impl<'r, R: Receiver> Loader<'r, R> {
         self.kind_of_file = kind_of_path(&name);
         let read = self.read_text(name.clone(), text);
         self.kind_of_file = None;
-        if self.found > before {
+        if self.found > before || read.as_ref().is_err_and(may_hide_objects) {
             return read;
         }
-        // Neither its text nor its mistakes were meant for us. Only an error of the machine must not pass unnoticed.
-        let is_unreadable = |source: &io::Error| source.kind() != io::ErrorKind::InvalidData;
-        match read {
-            Err(DocumentError::Read { source, name }) if is_unreadable(&source) => {
-                return Err(DocumentError::Read { name, source });
-            }
-            _ => {}
-        }
+        // Its mistakes are no mistakes in objects.
         self.files.pop();
         let assumption = "files of a directory without a Kubernetes object are left out";
         self.loaded.assumptions.add(assumption, || name);
@@ -480,6 +473,16 @@ impl<'r, R: Receiver> Loader<'r, R> {
             None => serde_json::from_slice(found.text).ok()?,
         };
         is_workload(&value).then_some(value)
+    }
+}
+
+/// Whether a file that could not be read to its end may have objects, so that it must not be left out.
+pub(super) fn may_hide_objects(error: &DocumentError) -> bool {
+    match error {
+        // Data that is invalid is of another format. Any other error is one of the machine.
+        DocumentError::Read { source, .. } => source.kind() != io::ErrorKind::InvalidData,
+        DocumentError::TooLarge { .. } | DocumentError::Endless { .. } => true,
+        _ => false,
     }
 }
 

@@ -170,3 +170,34 @@ fn workloads_of_a_dump_are_not_expanded_beside_their_pods() {
         "{assumptions:?}"
     );
 }
+
+#[test]
+fn a_file_of_a_directory_is_left_out_only_if_it_can_have_no_objects() {
+    let name = || "file".to_owned();
+    let read = |kind: std::io::ErrorKind| DocumentError::Read {
+        name: name(),
+        source: kind.into(),
+    };
+    let limit = LARGEST_YAML;
+    for (error, expected) in [
+        (
+            DocumentError::TooLarge {
+                name: name(),
+                limit,
+            },
+            true,
+        ),
+        (read(std::io::ErrorKind::PermissionDenied), true),
+        (read(std::io::ErrorKind::InvalidData), false),
+        (
+            DocumentError::NotText {
+                name: name(),
+                line: 1,
+            },
+            false,
+        ),
+        (DocumentError::Empty(name()), false),
+    ] {
+        assert_eq!(loader::may_hide_objects(&error), expected, "{error}");
+    }
+}

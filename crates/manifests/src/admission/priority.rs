@@ -43,6 +43,10 @@ impl PriorityClasses {
         metadata: &wire::Metadata,
         (priority, class_name): (&mut Option<i32>, &mut String),
     ) -> Result<(), Refusal> {
+        // A group with a UID got its priority from an API server.
+        if !metadata.uid.is_empty() {
+            return Ok(());
+        }
         match self.find(class_name, *priority) {
             Ok(Found::Class(class)) => {
                 priority.get_or_insert(class.value);

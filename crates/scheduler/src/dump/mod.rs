@@ -1,6 +1,8 @@
 //! The cluster of `explain` and `plan`, built from files or from a live cluster.
 
-use evictd_document::{InvalidField, Loaded as LoadedObjects, Loader, ObjectsError, Receiver};
+use evictd_document::{
+    Assumptions, InvalidField, Loaded as LoadedObjects, Loader, ObjectsError, Receiver,
+};
 use evictd_manifests::Object;
 use evictd_placement::{Cluster, InvalidObject, SpreadSource};
 use evictd_pod::compatibility::{Compatibility, Gate};
@@ -352,7 +354,17 @@ fn invalid(error: InvalidObject) -> InvalidField {
     }
 }
 
-pub(crate) fn counts_of(ignored: &BTreeMap<String, usize>) -> String {
+/// The clauses about the objects of manifests without a pod: their number by kind, and workloads whose pods are not known.
+pub(crate) fn clauses_of_others(
+    ignored: &BTreeMap<String, usize>,
+    unknown: &Assumptions,
+) -> String {
+    let unknown = unknown.lines();
+    let unknown: String = unknown.iter().flat_map(|line| ["; ", line]).collect();
+    counts_of(ignored) + &unknown
+}
+
+fn counts_of(ignored: &BTreeMap<String, usize>) -> String {
     let kinds = ignored.iter();
     let kinds: Vec<String> = kinds
         .map(|(kind, count)| format!("{count} {kind}"))

@@ -71,9 +71,14 @@ impl<const N: usize> Counters<N> {
 }
 
 impl<const N: usize> Gauges<N> {
-    pub(crate) fn set(&self, values: [&str; N], value: i64) {
+    /// The gauge of these labels. It stays valid until [`Self::clear`].
+    fn gauge(&self, values: [&str; N]) -> Gauge {
         let labels = labels(self.names, values);
-        self.family.get_or_create(&labels).set(value);
+        self.family.get_or_create(&labels).clone()
+    }
+
+    pub(crate) fn set(&self, values: [&str; N], value: i64) {
+        self.gauge(values).set(value);
     }
 
     /// Removes all combinations of labels, some of which may stand for deleted objects.

@@ -1,7 +1,7 @@
 //! The input of `simulate --cluster`: a dump of a cluster, pods to add, and nodes to drain.
 
 use super::new_nodes::NewNodes;
-use crate::dump::{self, Built, counts_of};
+use crate::dump::{self, Built, clauses_of_others};
 use crate::preemptor::node_named_by;
 use evictd_document::{Assumptions, Loaded, Loader, ObjectsError, Source};
 use evictd_manifests::Object;
@@ -71,14 +71,8 @@ pub(crate) enum WhatIfError {
     Objects(#[from] ObjectsError),
     #[error("{0}: holds no Node")]
     NoNodes(String),
-    #[error(
-        "{names}: holds 0 pods; needed are pods, or workloads with a pod template{held}{unknown}"
-    )]
-    NoPods {
-        names: String,
-        held: String,
-        unknown: String,
-    },
+    #[error("{names}: holds 0 pods; needed are pods, or workloads with a pod template{others}")]
+    NoPods { names: String, others: String },
     #[error("{file}: {flag} {node}: there is no such node")]
     UnknownNode {
         file: String,
@@ -248,7 +242,7 @@ fn manifests_of<R: Read>(
         loader.read(source).map_err(ObjectsError::from)?;
     }
     let mut known = loader.finish()?;
-    let unknown = std::mem::take(&mut known.unknown_workloads).lines();
+    let unknown = std::mem::take(&mut known.unknown_workloads);
     if !names.is_empty() && created.is_empty() && known.questions == 0 {
         let mut ignored = known.ignored;
         for (kind, count) in of_cluster {
@@ -257,12 +251,11 @@ fn manifests_of<R: Read>(
         ignored.retain(|_, count| *count > 0);
         return Err(WhatIfError::NoPods {
             names: names.join(", "),
-            held: counts_of(&ignored),
-            unknown: unknown.iter().flat_map(|line| ["; ", line]).collect(),
+            others: clauses_of_others(&ignored, &unknown),
         });
     }
     let assumptions = &mut known.assumptions;
-    for line in unknown {
+    for line in unknown.lines() {
         assumptions.note(line);
     }
     Ok((created, known))

@@ -257,7 +257,7 @@ fn s7_162_an_existing_special_claim_is_waited_for() {
     assert_eq!(live.bound("default/p"), "one");
 }
 
-/// S7-162: the allocation of the claim counts, not what the driver publishes meanwhile.
+/// S7-162: the binding follows the conditions in the claim, although its driver has published other slices meanwhile.
 #[test]
 fn s7_162_a_driver_that_changes_its_slices_while_a_pod_waits_can_still_bind_the_device() {
     let live = Live::new(&[("one", "8")]);

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
@@ -31,15 +31,15 @@ impl WorkQueueMetrics {
     #[rustfmt::skip]
     pub(super) fn new(make: &mut Maker) -> Self {
         let unfinished_work = Seconds::default();
-        make.register(opts("workqueue_unfinished_work_seconds", Beta, "How long the tasks under way have taken together"), unfinished_work.clone());
+        make.register(opts("workqueue_unfinished_work_seconds", Beta, "How long the writes under way have taken together"), unfinished_work.clone());
         let longest_running = Seconds::default();
-        make.register(opts("workqueue_longest_running_processor_seconds", Beta, "How long the oldest task under way has taken"), longest_running.clone());
+        make.register(opts("workqueue_longest_running_processor_seconds", Beta, "How long the oldest write under way has taken"), longest_running.clone());
         Self {
             adds: make.counters(opts("workqueue_adds", Beta, "Tasks that were added, by queue"), ["name"]),
             retries: make.counters(opts("workqueue_retries", Beta, "Requests of tasks that were repeated, by queue"), ["name"]),
-            depth: make.gauges(opts("workqueue_depth", Beta, "Tasks that wait for their turn"), ["name"]),
-            queue_duration: make.histograms(opts("workqueue_queue_duration_seconds", Beta, "How long a task waits for its turn"), ["name"], POWERS_OF_TEN),
-            work_duration: make.histograms(opts("workqueue_work_duration_seconds", Beta, "How long a task takes after that"), ["name"], POWERS_OF_TEN),
+            depth: make.gauges(opts("workqueue_depth", Beta, "Tasks whose write has not begun"), ["name"]),
+            queue_duration: make.histograms(opts("workqueue_queue_duration_seconds", Beta, "How long it takes until the write of a task begins: its turn, and PreBind of a binding"), ["name"], POWERS_OF_TEN),
+            work_duration: make.histograms(opts("workqueue_work_duration_seconds", Beta, "How long the write of a task takes"), ["name"], POWERS_OF_TEN),
             unfinished_work,
             longest_running,
         }
@@ -47,7 +47,6 @@ impl WorkQueueMetrics {
 
     /// A queue with this name. All values begin at zero.
     pub(crate) fn queue(&self, name: &'static str) -> WorkQueue {
-        self.depth.set([name], 0);
         let seconds = |family: &Seconds| {
             let gauge = family.get_or_create(&labels(["name"], [name])).clone();
             gauge.set(0.0);
@@ -55,14 +54,13 @@ impl WorkQueueMetrics {
         };
         WorkQueue(Arc::new(Shared {
             name,
-            depth: self.depth.clone(),
+            depth: self.depth.gauge([name]),
             adds: self.adds.counter([name]),
             retries: self.retries.clone(),
             queue_duration: self.queue_duration.histogram([name]),
             work_duration: self.work_duration.histogram([name]),
             unfinished_work: seconds(&self.unfinished_work),
             longest_running: seconds(&self.longest_running),
-            waiting: AtomicI64::new(0),
             tasks: AtomicU64::new(0),
             running: Mutex::default(),
         }))
@@ -77,12 +75,11 @@ struct Shared {
     name: &'static str,
     adds: Counter,
     retries: Counters<1>,
-    depth: Gauges<1>,
+    depth: Gauge,
     queue_duration: Histogram,
     work_duration: Histogram,
     unfinished_work: Gauge<f64, AtomicU64>,
     longest_running: Gauge<f64, AtomicU64>,
-    waiting: AtomicI64,
     /// How many tasks have begun, which numbers them.
     tasks: AtomicU64,
     running: Mutex<BTreeMap<u64, Instant>>,
@@ -95,10 +92,10 @@ impl Shared {
 }
 
 impl WorkQueue {
-    /// Adds a task, which waits until [`WorkItem::begin`].
+    /// Adds a task, whose write begins with [`WorkItem::begin`].
     pub(crate) fn add(&self) -> WorkItem {
         self.0.adds.inc();
-        self.0.waiting.fetch_add(1, Ordering::Relaxed);
+        self.0.depth.inc();
         WorkItem {
             queue: self.clone(),
             added: Instant::now(),
@@ -111,11 +108,9 @@ impl WorkQueue {
         self.0.retries.add([self.0.name], count);
     }
 
-    /// Brings the gauges up to date.
+    /// Brings the gauges of durations up to date.
     pub(crate) fn update(&self) {
         let shared = &self.0;
-        let waiting = shared.waiting.load(Ordering::Relaxed);
-        shared.depth.set([shared.name], waiting);
         let running = shared.running();
         let seconds = || running.values().map(|begun| begun.elapsed().as_secs_f64());
         // The sum of no numbers is negative zero.
@@ -134,13 +129,13 @@ pub(crate) struct WorkItem {
 }
 
 impl WorkItem {
-    /// The task has its turn.
+    /// The write of the task begins.
     pub(crate) fn begin(&mut self) {
         let shared = &self.queue.0;
         if self.begun.is_some() {
             return;
         }
-        shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        shared.depth.dec();
         let waited = self.added.elapsed().as_secs_f64();
         shared.queue_duration.observe(waited);
         let number = shared.tasks.fetch_add(1, Ordering::Relaxed);
@@ -148,15 +143,18 @@ impl WorkItem {
         shared.running().insert(number, now);
         self.begun = Some((number, now));
     }
+
+    /// A request of the task is repeated.
+    pub(crate) fn retried(&self) {
+        self.queue.retried(1);
+    }
 }
 
 impl Drop for WorkItem {
     fn drop(&mut self) {
         let shared = &self.queue.0;
         match self.begun {
-            None => {
-                shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            }
+            None => drop(shared.depth.dec()),
             Some((number, begun)) => {
                 shared.running().remove(&number);
                 shared.work_duration.observe(begun.elapsed().as_secs_f64());

@@ -3,7 +3,7 @@
 use super::PodRef;
 use super::calls::Calls;
 use crate::run::api_retry::{ApiRetry, Failure, FailureKind};
-use crate::run::metrics::WorkQueue;
+use crate::run::metrics::WorkItem;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -21,7 +21,7 @@ pub(super) async fn bind(
     calls: &Calls,
     pod: &PodRef,
     node: &str,
-    queue: &WorkQueue,
+    work: &WorkItem,
 ) -> Result<(), Failure> {
     let mut retry = ApiRetry::default();
     loop {
@@ -36,7 +36,7 @@ pub(super) async fn bind(
             return settled;
         }
         next?;
-        queue.retried(1);
+        work.retried();
     }
 }
 

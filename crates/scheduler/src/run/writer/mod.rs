@@ -396,7 +396,7 @@ impl Shared {
                     binder.bind(pod, node).await
                 } else {
                     let began = Instant::now();
-                    let bound = binding::bind(&self.calls, pod, node, &self.binding_queue).await;
+                    let bound = binding::bind(&self.calls, pod, node, work).await;
                     ran(Point::Bind, bound.is_ok(), began);
                     bound
                 }
