@@ -1,4 +1,4 @@
-//! `evictd report`: what this node went through, from the history of its decisions.
+//! `evictd report`: a summary of the decisions in the history of this node.
 
 mod page;
 
@@ -19,7 +19,7 @@ const EXAMPLE: &str = "Example:
 In a dry run it shows what evictd would have done, and which pods a kubelet
 would have chosen for the same figures.";
 
-/// What this node went through: evictions by owner and signal, pods above their requests, and what a kubelet would have chosen.
+/// A summary of this node's history: evictions by owner and signal, pods above their requests, and what a kubelet would have chosen.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

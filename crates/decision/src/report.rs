@@ -193,7 +193,7 @@ fn signals(records: &[&Record]) -> Vec<SignalReport> {
             counts,
             least_available: least.map(|observed| observed.available),
             capacity: least.map(|observed| observed.capacity),
-            median_reaction_seconds: reactions.get(reactions.len() / 2).copied(),
+            median_reaction_seconds: pods::percentile(&reactions, 50),
             longest_reaction_seconds: reactions.last().copied(),
         }
     };

@@ -9,12 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 impl Departure {
     /// Lets the hook run for at most `budget`, if there is time. Before a soft eviction there is, unless the signal will be
     /// exhausted too soon; before a hard one only where the forecast is known and far enough away. The kernel needs time after
-    /// the kill, too. `exhausted_at`: when the signal is exhausted, where that is known.
+    /// the kill, too. There is none while a hard threshold acts that this eviction does not relieve (`hard_beside`).
+    /// `exhausted_at`: when the signal is exhausted, where that is known.
     pub fn allow_hook(
         &mut self,
         now: Timestamp,
         budget: SignedDuration,
         exhausted_at: Option<Timestamp>,
+        hard_beside: bool,
     ) {
         let in_time = |exhausted: Timestamp| !is_too_late(after(now, budget), exhausted);
         let allowed = match self.purpose.cause() {
@@ -23,7 +25,8 @@ impl Departure {
             // Another pod waits for a rejection or a preemption. A pod over a limit of its own is not waited for.
             Some(Cause::LocalStorage) | None => false,
         };
-        self.hook = allowed.then_some(budget);
+        // No pod is chosen for the other threshold while the hook runs.
+        self.hook = (allowed && !hard_beside).then_some(budget);
     }
 
     /// The hook begins now, if it is to run.

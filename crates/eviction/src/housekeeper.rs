@@ -328,10 +328,25 @@ impl Housekeeper {
             .map(|watched| &watched.threshold)
     }
 
-    /// Since when the latest of the acting hard thresholds is met. Only thresholds count that are met for as long
-    /// as they demand and whose evictions are neither off nor stopped.
+    /// Since when the latest of the acting hard thresholds is met.
     pub fn hard_since(&self) -> Option<Timestamp> {
-        let since = |watched: &Watched| {
+        self.acting_hard().map(|(_, since)| since).max()
+    }
+
+    /// Whether a hard threshold acts that an eviction for this signal does not relieve. Signals of disks may be of different
+    /// filesystems.
+    pub fn hard_acts_beside(&self, signal: Signal) -> bool {
+        let is_of_disk = signal.condition() == Some(NodeCondition::DiskPressure);
+        let is_relieved = |other: Signal| {
+            other == signal || (!is_of_disk && other.resource() == signal.resource())
+        };
+        self.acting_hard().any(|(other, _)| !is_relieved(other))
+    }
+
+    /// The signals of the acting hard thresholds, and since when these are met. Only thresholds count that are met for as
+    /// long as they demand and whose evictions are neither off nor stopped.
+    fn acting_hard(&self) -> impl Iterator<Item = (Signal, Timestamp)> {
+        let acts = |watched: &Watched| {
             let Threshold { signal, .. } = watched.threshold;
             let may_act = watched.held
                 && self.switched_off(signal).is_none()
@@ -341,13 +356,13 @@ impl Housekeeper {
             let since = first.checked_add(watched.threshold.acts_after()).ok();
             // Before the end of its reclaim a threshold chooses no pod, and others may have chosen one meanwhile.
             let reclaimed = self.reclaim_for(signal).and(self.reclaim.ended);
-            since.max(reclaimed)
+            Some((signal, since.max(reclaimed)?))
         };
         let hard = self
             .watched
             .iter()
             .filter(|watched| watched.threshold.is_hard());
-        hard.filter_map(since).max()
+        hard.filter_map(acts)
     }
 
     /// Every crossed threshold and since when it is crossed.

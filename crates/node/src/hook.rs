@@ -174,12 +174,11 @@ async fn run_command(
     command.stdout(write.try_clone()?).stderr(write);
     let starts = Arc::clone(starts).acquire_owned().await;
     // It returns when the program is read from its disk, which may take long on a starved machine.
-    let mut child = spawn_blocking(move || {
+    let (mut child, group) = spawn_blocking(move || {
         let _starts = starts;
         start(command)
     })
     .await??;
-    let group = Group::of(&child);
     let mut written = Receiver::from_owned_fd(OwnedFd::from(read))?;
     let kept = keep(&mut written, output);
     tokio::pin!(kept);
@@ -196,14 +195,15 @@ async fn run_command(
     Ok((!status.success()).then(|| status.to_string()))
 }
 
-/// Blocks until the program is loaded.
-fn start(mut command: Command) -> io::Result<Child> {
+/// Blocks until the program is loaded. If nobody waits for it any more by then, the whole group ends.
+fn start(mut command: Command) -> io::Result<(Child, Group)> {
     let child = command.spawn()?;
+    let group = Group::of(&child);
     if let Some(id) = child.id() {
         // Without it the hook would be spared as the agent is, whose protection it inherits.
         let _ = fs::write(format!("/proc/{id}/oom_score_adj"), OOM_SCORE);
     }
-    Ok(child)
+    Ok((child, group))
 }
 
 /// Reads to the end, and keeps the beginning.

@@ -27,6 +27,26 @@ impl Samples {
         values.reduce(|sum, value| sum + value)
     }
 
+    /// The sum as a whole number, for a page; `-` where it is unknown.
+    pub fn whole(&self, name: &str, labels: &[(&str, &str)]) -> String {
+        let value = self.sum(name, labels);
+        value.map_or("-".to_owned(), |value| format!("{value:.0}"))
+    }
+
+    /// The batch sessions of a scheduler in words: their number, their mean duration and how many jobs wait. `None` if it runs
+    /// none.
+    pub fn batch_sessions(&self) -> Option<String> {
+        let latency = "volcano_e2e_scheduling_latency_milliseconds";
+        let count = self.sum(&format!("{latency}_count"), &[])?;
+        let sum = self.sum(&format!("{latency}_sum"), &[])?;
+        let average = match count {
+            ..1.0 => "none has run".to_owned(),
+            count => format!("{count:.0} of {:.0} ms on average", sum / count),
+        };
+        let waiting = self.whole("volcano_unschedule_job_count", &[]);
+        Some(format!("{average}, {waiting} jobs wait"))
+    }
+
     /// The values of a metric by one of its labels, in the order of the scrape.
     pub fn by<'a>(&'a self, name: &str, label: &str) -> Vec<(&'a str, f64)> {
         let of_name = self.0.iter().filter(|sample| sample.name == name);
@@ -107,7 +127,22 @@ mod tests {
         // Unknown is not zero.
         assert_eq!(samples.sum("a_total", &[("result", "other")]), None);
         assert_eq!(samples.sum("up", &[]), Some(1.5));
+        assert_eq!(samples.whole("up", &[]), "2");
+        assert_eq!(samples.whole("down", &[]), "-");
         assert_eq!(samples.by("share", "queue"), [("a\"},b\\\n", 0.25)]);
         assert!(samples.by("broken", "x").is_empty() && samples.by("bad", "x").is_empty());
+    }
+
+    #[test]
+    fn sessions_have_a_mean_once_one_has_run() {
+        let latency = "volcano_e2e_scheduling_latency_milliseconds";
+        let sessions = |count: u32, more: &str| {
+            let text = format!("{latency}_count {count}\n{latency}_sum 90\n{more}");
+            Samples::parse(&text).batch_sessions().unwrap()
+        };
+        assert_eq!(sessions(0, ""), "none has run, - jobs wait");
+        let waiting = "volcano_unschedule_job_count 3\n";
+        assert_eq!(sessions(4, waiting), "4 of 22 ms on average, 3 jobs wait");
+        assert_eq!(Samples::default().batch_sessions(), None);
     }
 }

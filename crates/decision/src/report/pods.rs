@@ -72,7 +72,7 @@ fn usage_of(pod: &str, resource: StarvedResource, rows: &[&RankingRow]) -> Optio
 }
 
 /// The least value that so many percent of the sorted values do not exceed.
-fn percentile(sorted: &[Quantity], percent: usize) -> Option<Quantity> {
+pub(super) fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }

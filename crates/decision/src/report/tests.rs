@@ -74,6 +74,7 @@ fn decisions_are_counted_by_signal_and_owner_in_their_time() {
         .find(|one| one.signal == "memory.available")
         .unwrap();
     assert_eq!(memory.longest_reaction_seconds, Some(0.4));
+    assert_eq!(memory.median_reaction_seconds, Some(0.2));
     assert_eq!(memory.least_available, None, "unknown is not zero");
     let first = &report.owners[0];
     assert_eq!(

@@ -8,7 +8,7 @@ const BUDGET: i64 = 500;
 fn hooked(purpose: Purpose, grace: i64, exhausted: Option<i64>) -> Departure {
     let mut departure = leaving("a", purpose, SignedDuration::from_millis(grace));
     let budget = SignedDuration::from_millis(BUDGET);
-    departure.allow_hook(at(0), budget, exhausted.map(at));
+    departure.allow_hook(at(0), budget, exhausted.map(at), false);
     departure
 }
 
@@ -54,6 +54,16 @@ fn there_is_time_for_a_hook_before_soft_evictions_and_before_hard_ones_that_are_
             expected,
             "{case}"
         );
+    }
+}
+
+#[test]
+fn there_is_no_time_for_a_hook_while_a_hard_threshold_of_another_resource_acts() {
+    let budget = SignedDuration::from_millis(BUDGET);
+    for purpose in [soft(), hard()] {
+        let mut departure = leaving("a", purpose, SignedDuration::ZERO);
+        departure.allow_hook(at(0), budget, Some(at(60_000)), true);
+        assert_eq!(departure.hook, None, "{:?}", departure.purpose);
     }
 }
 

@@ -30,10 +30,13 @@ impl Hooks {
         if self.done.contains(&departure.uid) {
             return;
         }
+        let Some(signal) = departure.purpose.signal() else {
+            return;
+        };
         let now = departure.since;
-        let signal = departure.purpose.signal();
-        let exhausted_at = signal.and_then(|signal| exhausted_at(now, signal, housekeeper));
-        departure.allow_hook(now, hook.budget(), exhausted_at);
+        let exhausted_at = exhausted_at(now, signal, housekeeper);
+        let hard_beside = housekeeper.hard_acts_beside(signal);
+        departure.allow_hook(now, hook.budget(), exhausted_at, hard_beside);
     }
 
     /// The hook that runs before this departure, with its request.

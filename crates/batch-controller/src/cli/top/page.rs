@@ -30,8 +30,10 @@ impl Frame {
             head.push(view.paint(Colour::Bad, &view.sentence(why)));
         }
         head.push(view.hanging("groups    ", &self.phases()));
-        let sessions = self.samples.as_ref().map(sessions);
-        head.extend(sessions.map(|line| view.hanging("sessions  ", &line)));
+        head.extend(
+            self.sessions()
+                .map(|line| view.hanging("sessions  ", &line)),
+        );
         let sections = [
             Section::head(&head.join("\n")),
             Section::new("queues", &self.queues(view)).giving_way(),
@@ -50,6 +52,12 @@ impl Frame {
             "running {}, inqueue {}, pending {}, unknown {}, completed {}; {started} became complete in the last minute",
             all.running, all.inqueue, all.pending, all.unknown, all.completed
         )
+    }
+
+    /// The sessions of the scheduler, if one was named.
+    fn sessions(&self) -> Option<String> {
+        let sessions = self.samples.as_ref()?.batch_sessions();
+        Some(sessions.unwrap_or_else(|| "the scheduler runs none".to_owned()))
     }
 
     /// The queues, the fullest first.
@@ -162,42 +170,21 @@ impl Frame {
         decisions.sort_by_key(|(time, _, _)| Reverse(*time));
         let rows = decisions.into_iter().take(DECISIONS);
         let rows = rows.map(|(time, group, condition)| {
-            let time = time.strftime("%H:%M:%SZ").to_string();
             vec![
-                time,
+                age(self.now.duration_since(time).as_secs()),
                 name(group),
                 group.spec.queue.clone(),
                 outcome(condition),
             ]
         });
         let columns = [
-            Column::words("TIME", 2),
+            Column::figure("AGE", 2),
             Column::name("GROUP", 4),
             Column::name("QUEUE", 1),
             Column::sentence("DECISION", 3),
         ];
         Table::new(columns, rows).fitted(view).text
     }
-}
-
-/// The sessions of a scheduler: their number and duration, and how many jobs wait.
-fn sessions(samples: &Samples) -> String {
-    let latency = |suffix: &str| {
-        let name = format!("volcano_e2e_scheduling_latency_milliseconds_{suffix}");
-        samples.sum(&name, &[])
-    };
-    let Some((count, sum)) = latency("count").zip(latency("sum")) else {
-        return "the scheduler runs none".to_owned();
-    };
-    if count < 1.0 {
-        return "none yet".to_owned();
-    }
-    let waiting = samples.sum("volcano_unschedule_job_count", &[]);
-    let waiting = waiting.map_or("-".to_owned(), |jobs| format!("{jobs:.0}"));
-    format!(
-        "{count:.0} of {:.0} ms on average, {waiting} jobs wait",
-        sum / count
-    )
 }
 
 /// The allocated part of what a queue deserves: the scheduler's figure, else that of its amounts. `None` if it is unknown.
@@ -242,7 +229,7 @@ fn phase_name(phase: &PodGroupPhase) -> &'static str {
     }
 }
 
-/// The message of the last session that could not place it, or what comes next.
+/// The message of the last session that could not place it. Without one, the next step of the group.
 fn reason(group: &PodGroup) -> String {
     let mut conditions = group.status.conditions.iter();
     let refused = conditions.find(|it| it.holds(PodGroupConditionType::Unschedulable));

@@ -111,6 +111,23 @@ async fn before_a_hard_eviction_that_is_far_from_the_end_a_hook_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_hook_runs_while_a_hard_threshold_of_another_resource_is_met() {
+    let (mut bench, deaf) = (Bench::new(), Deaf::new());
+    let disk = tempfile::tempdir().unwrap();
+    bench.nodefs = Some(disk.path().to_owned());
+    bench.pod("hog", 700);
+    let both = EARLY.replace("200Mi", "200Mi, nodefs.available: 99.9%");
+    // 100% would be off, as for a kubelet. Without a runtime disk evictions are off, unless nothing is to be reclaimed first.
+    let both = format!("{both}\nimageGC: {{mode: off}}");
+    bench.start(&deaf.with(&both, "1s"));
+    leak(&mut bench).await;
+    bench.pass(10.0).await;
+    let killed = bench.at("shop/hog is killed") - bench.at("evicts shop/hog");
+    assert!(killed < 0.5, "{killed}");
+    assert!(bench.hooks().is_empty(), "{:?}", bench.hooks());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_jump_ends_the_hook_of_a_hard_eviction() {
     let (mut bench, deaf) = (Bench::new(), Deaf::new());
     bench.pod("hog", 700);

@@ -35,13 +35,16 @@ impl Frame {
         let sections = [
             Section::head(&head.join("\n")),
             Section::new(title, &waiting).giving_way(),
-            Section::new("last decisions", &decisions(&self.decisions, view)).giving_way(),
+            Section::new("last decisions", &self.decisions(view)).giving_way(),
         ];
         Section::page(&sections, view, rows)
     }
 
     fn title(&self) -> String {
-        let count = |kind| self.figure("scheduler_cache_size", &[("type", kind)]);
+        let count = |kind| {
+            self.samples
+                .whole("scheduler_cache_size", &[("type", kind)])
+        };
         let leads = self.samples.by("leader_election_master_status", "name");
         let role = match leads.as_slice() {
             [] => "runs",
@@ -58,7 +61,9 @@ impl Frame {
 
     fn queues(&self) -> String {
         let lengths = QUEUES.iter().rev().map(|queue| {
-            let length = self.figure("scheduler_pending_pods", &[("queue", queue)]);
+            let length = self
+                .samples
+                .whole("scheduler_pending_pods", &[("queue", queue)]);
             format!("{queue} {length}")
         });
         lengths.collect::<Vec<_>>().join(", ")
@@ -77,26 +82,36 @@ impl Frame {
         format!("{}; in brackets all", parts.join(", "))
     }
 
-    /// Of batch sessions, if the scheduler runs them.
-    fn sessions(&self) -> Option<String> {
-        let name = "volcano_e2e_scheduling_latency_milliseconds";
-        let count = self.samples.sum(&format!("{name}_count"), &[])?;
-        let sum = self.samples.sum(&format!("{name}_sum"), &[])?;
-        let average = match count {
-            0.0 => "none has run".to_owned(),
-            count => format!("{count:.0} of {:.0} ms on average", sum / count),
-        };
-        let waiting = self.figure("volcano_unschedule_job_count", &[]);
-        Some(format!(
-            "{average}, {waiting} jobs wait; `evictd-batch top --server` shows the shares of queues"
-        ))
+    /// The newest first.
+    fn decisions(&self, view: View) -> String {
+        if self.decisions.is_empty() {
+            return "none yet".to_owned();
+        }
+        let rows = self.decisions.iter().rev().map(|decision| {
+            let age = age_at(self.pending.time, decision.time);
+            vec![age, decision.pod.clone(), outcome(decision)]
+        });
+        let columns = [
+            Column::figure("AGE", 3),
+            Column::name("POD", 4),
+            Column::sentence("DECISION", 5),
+        ];
+        Table::new(columns, rows).fitted(view).text
     }
 
-    /// A gauge as a whole number; unknown is no zero.
-    fn figure(&self, name: &str, labels: &[(&str, &str)]) -> String {
-        let value = self.samples.sum(name, labels);
-        value.map_or("-".to_owned(), |value| format!("{value:.0}"))
+    /// Of batch sessions, if the scheduler runs them.
+    fn sessions(&self) -> Option<String> {
+        let sessions = self.samples.batch_sessions()?;
+        Some(format!(
+            "{sessions}; `evictd-batch top --server` shows the shares of queues"
+        ))
     }
+}
+
+/// The time from then to the scheduler's own time, which a scheduler of an earlier version does not send.
+fn age_at(now: Option<Timestamp>, since: Timestamp) -> String {
+    let age = now.map(|now| age(now.duration_since(since).as_secs()));
+    age.unwrap_or_else(|| "-".to_owned())
 }
 
 /// The title and the table of the waiting pods.
@@ -112,11 +127,6 @@ fn waiting(pending: &Pending, view: View) -> (String, String) {
     if pending.pods.is_empty() {
         return (title, view.paint(Colour::Good, "No pod is pending."));
     }
-    let waits = |since: Timestamp| {
-        pending
-            .time
-            .map(|now| age(now.duration_since(since).as_secs()))
-    };
     let rows = grouped(&pending.pods).into_iter().map(|group| {
         let pod = group.first;
         let others = match group.pods - 1 {
@@ -127,8 +137,7 @@ fn waiting(pending: &Pending, view: View) -> (String, String) {
             pod.pod.clone(),
             others,
             pod.pool.clone(),
-            // Unknown where the scheduler does not say its time.
-            waits(group.since).unwrap_or_else(|| "-".to_owned()),
+            age_at(pending.time, group.since),
             pod.plugins.join(", "),
             reason(pod),
         ]
@@ -184,23 +193,6 @@ fn first_sentence(message: &str) -> &str {
         Some((_, reasons)) => reasons,
         None => first,
     }
-}
-
-/// The newest first.
-fn decisions(decisions: &[Decision], view: View) -> String {
-    if decisions.is_empty() {
-        return "none yet".to_owned();
-    }
-    let rows = decisions.iter().rev().map(|decision| {
-        let time = decision.time.strftime("%H:%M:%SZ").to_string();
-        vec![time, decision.pod.clone(), outcome(decision)]
-    });
-    let columns = [
-        Column::words("TIME", 3),
-        Column::name("POD", 4),
-        Column::sentence("DECISION", 5),
-    ];
-    Table::new(columns, rows).fitted(view).text
 }
 
 fn outcome(decision: &Decision) -> String {
