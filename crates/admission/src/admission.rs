@@ -221,29 +221,27 @@ fn recover(pod: &Pod, pods: &[impl Borrow<Pod>], failures: &[Failure]) -> Answer
 mod tests {
     use super::*;
     use NodeCondition::{DiskPressure, MemoryPressure, PidPressure};
+    use evictd_test_objects::pod;
+    use serde_json::json;
 
     const NO_PODS: &[Pod] = &[];
 
-    fn pod(json: &str) -> Pod {
-        Pod::from_wire(serde_json::from_str(json).unwrap())
-    }
-
     fn best_effort() -> Pod {
-        pod(r#"{"metadata":{"name":"b"}}"#)
+        Pod::from_wire(pod("b").parse())
     }
 
     fn burstable() -> Pod {
-        pod(r#"{"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}"#)
+        Pod::from_wire(pod("b").cpu("1").parse())
     }
 
     fn critical() -> Pod {
-        pod(r#"{"spec":{"priority":2000000000}}"#)
+        Pod::from_wire(pod("c").priority(2_000_000_000).parse())
     }
 
     fn tolerating() -> Pod {
-        pod(
-            r#"{"spec":{"tolerations":[{"key":"node.kubernetes.io/memory-pressure","operator":"Exists","effect":"NoSchedule"}]}}"#,
-        )
+        let toleration = json!({ "key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule" });
+        let made = pod("t").spec(json!({ "tolerations": [toleration] }));
+        Pod::from_wire(made.parse())
     }
 
     #[test]

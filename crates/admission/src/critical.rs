@@ -252,20 +252,24 @@ fn add_distances(distances: &mut [f64], requests: &[i64], need: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evictd_test_objects::{Object, pod};
+    use serde_json::json;
 
-    fn pod(json: &str) -> Pod {
-        Pod::from_wire(serde_json::from_str(json).unwrap())
+    fn made(object: &Object) -> Pod {
+        Pod::from_wire(object.parse())
     }
 
     fn critical() -> Pod {
-        pod(r#"{"spec":{"priority":2000000000}}"#)
+        made(&pod("c").priority(2_000_000_000))
+    }
+
+    fn best_effort() -> Pod {
+        made(&pod("b"))
     }
 
     /// A Burstable pod that requests so many millicores and bytes.
     fn burstable(cpu: i64, memory: i64) -> Pod {
-        pod(&format!(
-            r#"{{"spec":{{"containers":[{{"resources":{{"requests":{{"cpu":"{cpu}m","memory":"{memory}"}}}}}}]}}}}"#
-        ))
+        made(&pod("b").cpu(&format!("{cpu}m")).memory(&memory.to_string()))
     }
 
     fn need(resource: &str, amount: i64) -> Need {
@@ -277,41 +281,22 @@ mod tests {
 
     #[test]
     fn s2_005_which_pods_may_be_preempted_for_which() {
+        let of = |priority: i32| pod("p").priority(priority);
+        let mirror = pod("p").annotation("kubernetes.io/config.mirror", "x");
+        let critical = 2_000_000_000;
         let table = [
-            (r#"{"spec":{"priority":2000000000}}"#, "{}", true),
-            (
-                r#"{"spec":{"priority":2000000000}}"#,
-                r#"{"spec":{"priority":2000000000}}"#,
-                false,
-            ),
-            (
-                r#"{"spec":{"priority":2000001000}}"#,
-                r#"{"spec":{"priority":2000000000}}"#,
-                true,
-            ),
-            (
-                r#"{"spec":{"priority":5}}"#,
-                r#"{"spec":{"priority":4}}"#,
-                true,
-            ),
-            (r#"{"spec":{"priority":5}}"#, "{}", false),
-            (
-                r#"{"spec":{"priority":2000000000}}"#,
-                r#"{"metadata":{"annotations":{"kubernetes.io/config.mirror":"x"}}}"#,
-                false,
-            ),
-            (
-                r#"{"spec":{"priority":2000000000}}"#,
-                r#"{"status":{"phase":"Failed"}}"#,
-                false,
-            ),
+            (critical, pod("p"), true),
+            (critical, of(critical), false),
+            (2_000_001_000, of(critical), true),
+            (5, of(4), true),
+            (5, pod("p"), false),
+            (critical, mirror, false),
+            (critical, pod("p").phase("Failed"), false),
         ];
-        for (preemptor, other, may) in table {
-            assert_eq!(
-                preemptable(&pod(preemptor), &pod(other)),
-                may,
-                "{preemptor} {other}"
-            );
+        for (priority, other, may) in table {
+            let preemptor = made(&of(priority));
+            let found = preemptable(&preemptor, &made(&other));
+            assert_eq!(found, may, "{priority} {other:?}");
         }
     }
 
@@ -327,7 +312,8 @@ mod tests {
 
     #[test]
     fn s2_006_the_group_is_the_qos_class_whatever_the_order_of_the_list() {
-        let pods = [burstable(100, 0), pod("{}"), burstable(100, 0), pod("{}")];
+        let burstable = || burstable(100, 0);
+        let pods = [burstable(), best_effort(), burstable(), best_effort()];
         let needs = [need("cpu", 200), need("pods", 4)];
         let chosen = victims(&critical(), &pods, &needs).unwrap();
         let classes: Vec<&str> = chosen.iter().map(|i| pods[*i].qos.as_str()).collect();
@@ -339,7 +325,6 @@ mod tests {
 
     #[test]
     fn s2_009_s2_010_a_higher_qos_class_gives_only_the_rest_of_the_need() {
-        let best_effort = || pod("{}");
         let pods = [best_effort(), burstable(500, 0), best_effort()];
         let of = |needs: &[Need]| victims(&critical(), &pods, needs).unwrap();
         // Both BestEffort pods together free enough: no Burstable pod is chosen.
@@ -362,14 +347,13 @@ mod tests {
 
     #[test]
     fn s2_008_to_s2_011_firm_promises_only_where_soft_ones_cannot_help() {
-        let guaranteed = pod(
-            r#"{"spec":{"containers":[{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}}}]}}"#,
-        );
-        let best_effort = pod("{}");
+        let amounts = json!({ "cpu": "1", "memory": "1Gi" });
+        let resources = json!({ "requests": amounts, "limits": amounts });
+        let guaranteed = made(&pod("g").set("/spec/containers/0/resources", resources));
         let pods = [
             guaranteed,
             burstable(400, 0),
-            best_effort,
+            best_effort(),
             burstable(600, 0),
         ];
         let of = |needs: &[Need]| victims(&critical(), &pods, needs).unwrap();

@@ -111,46 +111,43 @@ fn wanted<'a>(pod: &'a Pod, node: &Node) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evictd_test_objects::{self as objects, Object};
+    use serde_json::json;
 
     const NO_PODS: &[Pod] = &[];
 
-    const NODE: &str = r#"{"metadata":{"name":"n","labels":{"disk":"ssd"}},"spec":{"taints":[{"key":"k","effect":"TAINT"}]},
-        "status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"3","example.com/gpu":"1"}}}"#;
-
-    fn node() -> Node {
-        serde_json::from_str(NODE).unwrap()
+    /// A node with room for three pods.
+    fn node(taint_effect: &str) -> Node {
+        let made = objects::node("n")
+            .cpu("4")
+            .memory("8Gi")
+            .resource("pods", "3");
+        let made = made.resource("example.com/gpu", "1").label("disk", "ssd");
+        made.taint("k", taint_effect).parse()
     }
 
-    fn pod(json: &str) -> Pod {
-        Pod::from_wire(serde_json::from_str(json).unwrap())
+    fn made(object: &Object) -> Pod {
+        Pod::from_wire(object.parse())
     }
 
-    fn asking(name: &str, requests: &str) -> Pod {
-        pod(&format!(
-            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"containers":[{{"resources":{{"requests":{{{requests}}}}}}}]}}}}"#
-        ))
+    /// A pod that requests these amounts.
+    fn asking(name: &str, requests: &[(&str, &str)]) -> Pod {
+        let add = |pod: Object, (resource, amount): &(&str, &str)| pod.resource(resource, amount);
+        made(&requests.iter().fold(objects::pod(name), add))
     }
 
     fn messages(pod: &Pod, pods: &[Pod]) -> Vec<String> {
-        let failures = failures(pod, pods, &node());
+        let failures = failures(pod, pods, &node("TAINT"));
         failures.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn s2_022_a_shortage_names_all_its_figures() {
-        let new = asking(
-            "new",
-            r#""cpu":"1500m","memory":"5Gi","hugepages-2Mi":"2Mi""#,
-        );
-        let old = asking("old", r#""cpu":"2600m","memory":"1Gi""#);
-        assert!(
-            failures(
-                &asking("new", r#""cpu":"1400m""#),
-                std::slice::from_ref(&old),
-                &node()
-            )
-            .is_empty()
-        );
+        let huge = ("hugepages-2Mi", "2Mi");
+        let new = asking("new", &[("cpu", "1500m"), ("memory", "5Gi"), huge]);
+        let old = asking("old", &[("cpu", "2600m"), ("memory", "1Gi")]);
+        let small = asking("new", &[("cpu", "1400m")]);
+        assert!(messages(&small, std::slice::from_ref(&old)).is_empty());
         assert_eq!(
             messages(&new, &[old]),
             [
@@ -162,38 +159,30 @@ mod tests {
 
     #[test]
     fn s2_022_one_pod_too_many() {
-        let pods = ["a", "b", "c"].map(|name| asking(name, ""));
+        let pods = ["a", "b", "c"].map(|name| asking(name, &[]));
         assert_eq!(
-            messages(&asking("new", ""), &pods),
+            messages(&asking("new", &[]), &pods),
             ["Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"]
         );
-        assert_eq!(failures(&pods[0], &pods, &node()), [], "it is one of them");
+        assert!(messages(&pods[0], &pods).is_empty(), "it is one of them");
     }
 
     #[test]
     fn pods_that_ended_or_run_elsewhere_take_no_room() {
-        let all = r#""spec":{"nodeName":"NODE","containers":[{"resources":{"requests":{"cpu":"4"}}}]},"status":{"phase":"PHASE"}"#;
         let table = [("n", "Running", 1), ("m", "Running", 0), ("n", "Failed", 0)];
         for (node, phase, short) in table {
-            let other = all.replace("NODE", node).replace("PHASE", phase);
-            let other = pod(&format!(r#"{{"metadata":{{"name":"o"}},{other}}}"#));
-            let found = messages(&asking("new", r#""cpu":"1""#), &[other]);
+            let other = made(&objects::pod("o").cpu("4").on(node).phase(phase));
+            let found = messages(&asking("new", &[("cpu", "1")]), &[other]);
             assert_eq!(found.len(), short, "{node} {phase} {found:?}");
         }
     }
 
     #[test]
     fn s2_021_extended_resources_unknown_to_the_node_are_dropped() {
-        assert!(
-            failures(
-                &asking("new", r#""example.com/fpga":"1""#),
-                NO_PODS,
-                &node()
-            )
-            .is_empty()
-        );
+        let unknown = asking("new", &[("example.com/fpga", "1")]);
+        assert!(messages(&unknown, &[]).is_empty());
         assert_eq!(
-            messages(&asking("new", r#""example.com/gpu":"2""#), &[]),
+            messages(&asking("new", &[("example.com/gpu", "2")]), &[]),
             [
                 "Node didn't have enough resource: example.com/gpu, requested: 2, used: 0, capacity: 1"
             ]
@@ -202,57 +191,43 @@ mod tests {
 
     #[test]
     fn s2_022_selector_name_and_taints_by_their_predicates() {
-        let reasons = |json: &str, taint: &str| {
-            let node = serde_json::from_str(&NODE.replace("TAINT", taint)).unwrap();
-            let failures = failures(&pod(json), NO_PODS, &node);
+        let new = || objects::pod("new");
+        let reasons = |pod: &Object, effect: &str| {
+            let failures = failures(&made(pod), NO_PODS, &node(effect));
             failures.iter().map(Failure::reason).collect::<Vec<_>>()
         };
-        let nothing = "NoSchedule";
-        assert!(reasons(r#"{"spec":{"nodeSelector":{"disk":"ssd"}}}"#, nothing).is_empty());
-        assert_eq!(
-            reasons(r#"{"spec":{"nodeSelector":{"disk":"hdd"}}}"#, nothing),
-            ["NodeAffinity"]
-        );
-        assert_eq!(
-            reasons(r#"{"spec":{"nodeName":"m"}}"#, nothing),
-            ["NodeName"]
-        );
-        assert_eq!(reasons("{}", "NoExecute"), ["TaintToleration"]);
-        let static_pod = r#"{"metadata":{"annotations":{"kubernetes.io/config.source":"file"}}}"#;
-        assert!(reasons(static_pod, "NoExecute").is_empty());
+        let selecting = |disk: &str| new().set("/spec/nodeSelector/disk", disk);
+        assert!(reasons(&selecting("ssd"), "NoSchedule").is_empty());
+        assert_eq!(reasons(&selecting("hdd"), "NoSchedule"), ["NodeAffinity"]);
+        assert_eq!(reasons(&new().on("m"), "NoSchedule"), ["NodeName"]);
+        assert_eq!(reasons(&new(), "NoExecute"), ["TaintToleration"]);
+        let of_file = new().annotation("kubernetes.io/config.source", "file");
+        assert!(reasons(&of_file, "NoExecute").is_empty());
     }
 
     #[test]
     fn s2_022_required_affinity_and_host_ports_count_on_the_node_too() {
-        let reasons = |spec: &str, pods: &[Pod]| {
-            let new = pod(&format!(r#"{{"metadata":{{"name":"new"}},"spec":{spec}}}"#));
-            let failures = failures(&new, pods, &node());
+        let reasons = |new: &Object, pods: &[Pod]| {
+            let failures = failures(&made(new), pods, &node("TAINT"));
             failures.iter().map(Failure::reason).collect::<Vec<_>>()
         };
         let affinity = |name: &str| {
-            let field = r#"{"key":"metadata.name","operator":"In","values":["NAME"]}"#;
-            let terms = r#"{"nodeSelectorTerms":[{"matchFields":[FIELD]}]}"#;
-            let required = r#"{"requiredDuringSchedulingIgnoredDuringExecution":TERMS}"#;
-            let affinity =
-                r#"{"affinity":{"nodeAffinity":REQUIRED}}"#.replace("REQUIRED", required);
-            affinity
-                .replace("TERMS", terms)
-                .replace("FIELD", field)
-                .replace("NAME", name)
+            let field = json!({ "key": "metadata.name", "operator": "In", "values": [name] });
+            let terms = json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] });
+            let path = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+            objects::pod("new").set(path, terms)
         };
         assert!(reasons(&affinity("n"), &[]).is_empty());
         assert_eq!(reasons(&affinity("m"), &[]), ["NodeAffinity"]);
 
-        let takes = |place: &str| {
-            format!(r#"{{"nodeName":"{place}","containers":[{{"ports":[{{"hostPort":80}}]}}]}}"#)
+        let takes = |name: &str, node: &str| {
+            let ports = json!([{ "hostPort": 80 }]);
+            objects::pod(name)
+                .on(node)
+                .set("/spec/containers/0/ports", ports)
         };
-        let other = |place: &str| {
-            pod(&format!(
-                r#"{{"metadata":{{"name":"old"}},"spec":{}}}"#,
-                takes(place)
-            ))
-        };
-        assert_eq!(reasons(&takes("n"), &[other("n")]), ["NodePorts"]);
-        assert!(reasons(&takes("n"), &[other("m")]).is_empty());
+        let (new, old) = (takes("new", "n"), |node: &str| made(&takes("old", node)));
+        assert_eq!(reasons(&new, &[old("n")]), ["NodePorts"]);
+        assert!(reasons(&new, &[old("m")]).is_empty());
     }
 }

@@ -50,7 +50,7 @@ mod tests {
 
     fn pod(request: &str) -> Pod {
         let pod = evictd_test_objects::pod("a").memory(request);
-        Pod::from_wire(std::sync::Arc::unwrap_or_clone(pod.read()))
+        Pod::from_wire(pod.parse())
     }
 
     fn shares(short: i64, pods: &[(&str, Option<[i64; 2]>)]) -> Vec<(usize, i64)> {

@@ -282,11 +282,16 @@ impl Object {
     /// # Panics
     /// If the type does not take it.
     #[allow(clippy::panic, reason = "the caller is a test")]
+    pub fn parse<T: DeserializeOwned>(&self) -> T {
+        T::deserialize(&self.0).unwrap_or_else(|error| panic!("{error}: {}", self.0))
+    }
+
+    /// The object as another type, shared.
+    ///
+    /// # Panics
+    /// As [`Self::parse`].
     pub fn read<T: DeserializeOwned>(&self) -> Arc<T> {
-        match T::deserialize(&self.0) {
-            Ok(read) => Arc::new(read),
-            Err(error) => panic!("{error}: {}", self.0),
-        }
+        Arc::new(self.parse())
     }
 }
 

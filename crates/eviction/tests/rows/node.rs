@@ -32,11 +32,9 @@ pub(crate) fn pod(name: &str, spec: &Value) -> Pod {
 
 /// A pod from its `metadata` (name and uid apart) and its `spec`.
 pub(crate) fn pod_with(name: &str, metadata: &Value, spec: &Value) -> Pod {
-    let mut metadata = metadata.clone();
-    metadata["name"] = json!(name);
-    metadata["uid"] = json!(format!("uid-{name}"));
-    let pod = json!({ "metadata": metadata, "spec": spec });
-    Pod::from_wire(serde_json::from_value(pod).unwrap())
+    let made = evictd_test_objects::pod(name).uid(&format!("uid-{name}"));
+    let made = made.merge(json!({ "metadata": metadata, "spec": spec }));
+    Pod::from_wire(made.parse())
 }
 
 /// A pod with one container `c` and that memory request.

@@ -199,7 +199,7 @@ mod tests {
     use std::fs;
 
     fn pod(name: &str) -> Pod {
-        Pod::from_wire(std::sync::Arc::unwrap_or_clone(objects::pod(name).read()))
+        Pod::from_wire(objects::pod(name).parse())
     }
 
     #[test]

@@ -109,10 +109,7 @@ mod tests {
             relative: cgroup.into(),
             by_annotation: true,
         };
-        LocalPod::new(
-            Pod::from_wire(std::sync::Arc::unwrap_or_clone(objects::pod(name).read())),
-            Some(bound),
-        )
+        LocalPod::new(Pod::from_wire(objects::pod(name).parse()), Some(bound))
     }
 
     fn group(root: &Path, name: &str, percent: &str) {
