@@ -189,6 +189,13 @@ impl Site {
             .any(|one| one.id == container && one.state == RUNNING)
     }
 
+    /// The next daemon does not continue what the last one decided, which may not have ended when that was killed.
+    fn forget(&self) {
+        for directory in ["state", "run"] {
+            let _ = fs::remove_dir_all(self.cluster.node.path(directory));
+        }
+    }
+
     pub(crate) fn lines(&self, more: &str) -> String {
         let filesystems = match (&self.nodefs, &self.disk) {
             _ if more.contains("filesystems:") => None,

@@ -52,7 +52,7 @@ fn no_pod_goes_for_a_filesystem_that_an_error_made_read_only() {
     }
     let low = (available(&disk) + 20 * MI).to_string();
     for rights in Rights::ALL {
-        let _ = fs::remove_dir_all(site.cluster.node.path("state"));
+        site.forget();
         let hard = [("nodefs.available", low.as_str())];
         let Some(daemon) = site.daemon_with(test, rights, (&hard, "")) else {
             return;

@@ -36,13 +36,6 @@ fn reaction(daemon: &Daemon, victim: &str, state: &str) -> f64 {
     reaction
 }
 
-/// The next daemon does not continue what the last one decided.
-fn forget(site: &Site) {
-    for directory in ["state", "run"] {
-        let _ = fs::remove_dir_all(site.cluster.node.path(directory));
-    }
-}
-
 #[test]
 fn image_after_image_goes_before_a_pod_and_each_with_its_true_size() {
     let test = "image_after_image_goes_before_a_pod";
@@ -51,7 +44,7 @@ fn image_after_image_goes_before_a_pod_and_each_with_its_true_size() {
     };
     let disk = site.disk.as_ref().unwrap().0.clone();
     for rights in Rights::ALL {
-        forget(&site);
+        site.forget();
         let images = ["evictd.test/old:1", "evictd.test/recent:1"];
         for image in images {
             site.containerd.image(image, 30 << 20).unwrap();
@@ -119,7 +112,7 @@ fn a_dead_container_of_a_few_bytes_delays_no_eviction() {
     let calm = site.pod("calm", &plain(), &scratch(&Value::Null));
     let remains = site.run(&calm, "exec sleep 1000");
     for (round, rights) in (0..).zip(Rights::ALL) {
-        forget(&site);
+        site.forget();
         let dead = [2 * round, 2 * round + 1].map(|attempt| {
             let ends = ["sh", "-c", "echo some > /tmp/few"];
             let made = site
@@ -179,7 +172,7 @@ fn what_lies_on_another_filesystem_stays_and_its_frozen_runtime_delays_nothing()
         (Rights::Host, "configured wrong", &wrong, false),
     ];
     for (round, (rights, layout, lines, frozen)) in (0..).zip(cases) {
-        forget(&site);
+        site.forget();
         let state = format!("{rights:?}, {layout}, frozen: {frozen}");
         let name = format!("hog-{round}");
         let hog = site.pod(&name, &plain(), &scratch(&Value::Null));

@@ -72,7 +72,7 @@ fn a_disk_decision_waits_for_a_runtime_no_longer_than_its_time_out() {
         let volume = site.scratch(&hog);
         site.run(&hog, &writes(40));
         assert!(wait(|| available(&disk) + 39 * MI < before));
-        let _ = std::fs::remove_dir_all(site.cluster.node.path("state"));
+        site.forget();
         let daemon = site.daemon(&[("nodefs.available", "1Mi")], "");
         daemon.eventually("it knows the pod", |daemon| daemon.pods().contains(&name));
         state.before_the_crossing(&mut site.containerd);
