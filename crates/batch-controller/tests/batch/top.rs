@@ -43,12 +43,13 @@ fn top_shows_shares_what_groups_wait_on_and_decisions() {
     cluster.queue("silver", json!({}));
     cluster.pod_group("waits", "gold", "Pending");
     cluster.pod_group("runs", "gold", "Running");
+    let since = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(3 * 24 + 12);
     let group = json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "stuck"},
         "spec": {"minMember": 2, "queue": "silver"},
         "status": {"phase": "Inqueue", "conditions": [{
             "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "transitionID": "1",
-            "message": "2/2 tasks in gang unschedulable", "lastTransitionTime": "2026-11-21T23:29:00Z",
+            "message": "2/2 tasks in gang unschedulable", "lastTransitionTime": since,
         }]},
     });
     cluster.admin.create(group).unwrap();
@@ -57,8 +58,7 @@ fn top_shows_shares_what_groups_wait_on_and_decisions() {
         "2 queues, 3 pod groups",
         "running 1, inqueue 1, pending 1",
         "75%",
-        "default/stuck",
-        "23:29:00Z",
+        " 3d  default/stuck",
         "not placed: 2/2 tasks in gang unschedulable",
         "its queue, to be enqueued",
     ] {
