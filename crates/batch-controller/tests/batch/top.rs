@@ -69,7 +69,7 @@ fn top_shows_shares_what_groups_wait_on_and_decisions() {
          volcano_e2e_scheduling_latency_milliseconds_count 10\nvolcano_unschedule_job_count 1\n",
     );
     let shown = page(&cluster.run(&format!("top --server {server}")));
-    for words in ["50%", "75%", "10 of 2 ms on average, 1 jobs wait"] {
+    for words in ["50%", "75%", "10 of 2 ms on average; jobs that wait: 1"] {
         assert!(shown.contains(words), "{words}\n{shown}");
     }
 }

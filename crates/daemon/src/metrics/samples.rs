@@ -44,7 +44,7 @@ impl Samples {
             count => format!("{count:.0} of {:.0} ms on average", sum / count),
         };
         let waiting = self.whole("volcano_unschedule_job_count", &[]);
-        Some(format!("{average}, {waiting} jobs wait"))
+        Some(format!("{average}; jobs that wait: {waiting}"))
     }
 
     /// The values of a metric by one of its labels, in the order of the scrape.
@@ -140,9 +140,12 @@ mod tests {
             let text = format!("{latency}_count {count}\n{latency}_sum 90\n{more}");
             Samples::parse(&text).batch_sessions().unwrap()
         };
-        assert_eq!(sessions(0, ""), "none has run, - jobs wait");
+        assert_eq!(sessions(0, ""), "none has run; jobs that wait: -");
         let waiting = "volcano_unschedule_job_count 3\n";
-        assert_eq!(sessions(4, waiting), "4 of 22 ms on average, 3 jobs wait");
+        assert_eq!(
+            sessions(4, waiting),
+            "4 of 22 ms on average; jobs that wait: 3"
+        );
         assert_eq!(Samples::default().batch_sessions(), None);
     }
 }
