@@ -15,11 +15,12 @@ use super::resources::PodResources;
 use evictd_cluster_client::{ByKey, Key, Keyed, Outline, Table, Unreadable};
 use evictd_pod::requests::{self, Counted};
 use evictd_pod::wire::{self, Shared};
-use ids::{Uid, Version};
+use ids::{Phase, Uid, number};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// A kind that can be cached.
@@ -146,24 +147,49 @@ impl Keyed for CachedPod {
 /// A pod with a node: its identity, and the fields that it shares with equal pods.
 pub(super) struct CompactPod {
     uid: Uid,
-    version: Version,
+    /// `None` if it is no such number.
+    version: Option<NonZeroU64>,
     name: Box<str>,
     namespace: Shared<String>,
     node: Shared<String>,
-    phase: Shared<String>,
+    /// `None` if it is none of the API's.
+    phase: Option<Phase>,
     /// With [`NAME`] in place of the pod's name.
     labels: Shared<wire::TextMap>,
     /// Without the node, which is a field of its own.
     spec: Shared<wire::PodSpec>,
     generation: wire::Generation,
-    /// Most pods are not being deleted.
-    deletion: Option<Box<Deletion>>,
+    /// Most pods have none of these.
+    rare: Option<Box<Rare>>,
 }
 
-/// When a pod is to be deleted, and its grace period in seconds.
-struct Deletion {
-    at: Option<wire::Time>,
+/// Fields that have no value in most pods.
+#[derive(Default, PartialEq)]
+struct Rare {
+    deleted_at: Option<wire::Time>,
+    /// The grace period in seconds.
     grace: Option<i32>,
+    /// A version that is no number.
+    version: Box<str>,
+    /// A phase that is none of the API's.
+    phase: Box<str>,
+}
+
+impl CompactPod {
+    fn version(&self) -> Box<str> {
+        let text = || self.rare.as_ref().map(|rare| rare.version.clone());
+        let number = self.version.map(|number| number.to_string().into());
+        number.or_else(text).unwrap_or_default()
+    }
+
+    fn phase(&self) -> wire::PodPhase {
+        let text: &str = match (self.phase, &self.rare) {
+            (Some(phase), _) => phase.as_str(),
+            (None, Some(rare)) => &rare.phase,
+            (None, None) => "",
+        };
+        wire::PodPhase::of(text)
+    }
 }
 
 impl Keyed for Box<CompactPod> {
@@ -289,22 +315,29 @@ impl Object for wire::Pod {
         let labels = with_value(labels, name, NAME);
         let node = std::mem::take(&mut pod.spec.node_name);
         interner.specs.share(&mut pod.spec);
-        let deletion = Deletion {
-            at: pod.metadata.deletion_timestamp,
+        let version = number(&pod.metadata.resource_version);
+        let phase = Phase::of(pod.status.phase.as_str());
+        let text = |is_known: bool, text: &str| match is_known {
+            true => Box::default(),
+            false => Box::from(text),
+        };
+        let rare = Rare {
+            deleted_at: pod.metadata.deletion_timestamp,
             grace: pod.metadata.deletion_grace_period_seconds,
+            version: text(version.is_some(), &pod.metadata.resource_version),
+            phase: text(phase.is_some(), pod.status.phase.as_str()),
         };
         CachedPod::Assigned(Box::new(CompactPod {
             uid: Uid::of(&pod.metadata.uid),
-            version: Version::of(&pod.metadata.resource_version),
+            version,
             name: pod.metadata.name.into(),
             namespace: pod.metadata.namespace,
             node: interner.names.shared(node),
-            phase: interner.names.shared(pod.status.phase.to_string()),
+            phase,
             labels: interner.labels.shared(labels),
             spec: pod.spec,
             generation: pod.metadata.generation,
-            deletion: (deletion.at.is_some() || deletion.grace.is_some())
-                .then(|| Box::new(deletion)),
+            rare: (rare != Rare::default()).then(|| Box::new(rare)),
         }))
     }
 
@@ -315,20 +348,20 @@ impl Object for wire::Pod {
         };
         let mut spec = pod.spec.clone();
         spec.node_name.clone_from(&pod.node);
-        let deletion = pod.deletion.as_deref();
+        let rare = pod.rare.as_deref();
         let metadata = wire::Metadata {
             name: pod.name.to_string(),
             namespace: pod.namespace.clone(),
             uid: pod.uid.text(),
-            resource_version: pod.version.text(),
+            resource_version: pod.version(),
             labels: with_value(&pod.labels, NAME, &pod.name),
             generation: pod.generation,
-            deletion_timestamp: deletion.and_then(|deletion| deletion.at),
-            deletion_grace_period_seconds: deletion.and_then(|deletion| deletion.grace),
+            deletion_timestamp: rare.and_then(|rare| rare.deleted_at),
+            deletion_grace_period_seconds: rare.and_then(|rare| rare.grace),
             ..wire::Metadata::default()
         };
         let status = wire::PodStatus {
-            phase: wire::PodPhase::of(&pod.phase),
+            phase: pod.phase(),
             ..wire::PodStatus::default()
         };
         Arc::new(Self {
@@ -341,7 +374,7 @@ impl Object for wire::Pod {
     fn has_version(kept: &CachedPod, version: &str) -> bool {
         match kept {
             CachedPod::Pending(pod) => *pod.0.metadata.resource_version == *version,
-            CachedPod::Assigned(pod) => pod.version == Version::of(version),
+            CachedPod::Assigned(pod) => *pod.version() == *version,
         }
     }
 
@@ -389,7 +422,7 @@ impl Object for wire::Pod {
             spec: pod.spec.clone(),
         });
         let assigned = kept.assigned.iter();
-        let running = assigned.filter(|pod| !wire::PodPhase::of(&pod.phase).has_ended());
+        let running = assigned.filter(|pod| !pod.phase().has_ended());
         let running = running.map(|pod| PodResources {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),

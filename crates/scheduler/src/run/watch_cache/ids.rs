@@ -1,6 +1,7 @@
-//! UIDs and resource versions in little memory.
+//! UIDs, resource versions and phases in little memory.
 
 use std::fmt::Write;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// A UID as 16 bytes, or as its text if it is no UUID.
@@ -49,24 +50,34 @@ impl Uid {
     }
 }
 
-/// A resource version as a number, or as its text if it is none.
-#[derive(PartialEq, Eq)]
-pub(super) enum Version {
-    Number(u64),
-    Text(Box<str>),
+/// The number that has exactly this text.
+pub(super) fn number(text: &str) -> Option<NonZeroU64> {
+    let number = text.parse::<NonZeroU64>().ok();
+    number.filter(|number| number.to_string() == text)
 }
 
-impl Version {
-    pub(super) fn of(text: &str) -> Self {
-        let number = text.parse::<u64>().ok();
-        let same = number.filter(|number| number.to_string() == text);
-        same.map_or_else(|| Self::Text(text.into()), Self::Number)
+/// A pod's phase that the API defines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+impl Phase {
+    const ALL: [Self; 4] = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed];
+
+    pub(super) fn of(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.as_str() == text)
     }
 
-    pub(super) fn text(&self) -> Box<str> {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
-            Self::Number(number) => number.to_string().into(),
-            Self::Text(text) => text.clone(),
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
         }
     }
 }
@@ -76,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uids_and_versions_are_compact_and_restored_exactly() {
+    fn compact_values_have_exactly_one_text() {
         for text in [
             "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
             "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0",
@@ -89,9 +100,13 @@ mod tests {
         }
         let usual = Uid::of("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
         assert!(matches!(usual, Uid::Bytes(_)));
-        for text in ["17", "0", "007", "+7", "18446744073709551616", "v7", ""] {
-            assert_eq!(*Version::of(text).text(), *text);
+        for text in ["0", "007", "+7", "18446744073709551616", "v7", ""] {
+            assert_eq!(number(text), None, "{text}");
         }
-        assert!(matches!(Version::of("17"), Version::Number(17)));
+        assert_eq!(number("17").map(NonZeroU64::get), Some(17));
+        for phase in Phase::ALL {
+            assert_eq!(Phase::of(phase.as_str()), Some(phase));
+        }
+        assert_eq!((Phase::of(""), Phase::of("running")), (None, None));
     }
 }

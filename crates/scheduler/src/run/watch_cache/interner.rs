@@ -12,7 +12,7 @@ pub(in crate::run) struct Interner {
     pub(super) statuses: Interned<wire::PodStatus>,
     pub(super) owners: Interned<Vec<wire::OwnerReference>>,
     pub(super) labels: Interned<wire::TextMap>,
-    /// Namespaces, nodes and phases.
+    /// Namespaces and nodes.
     pub(super) names: Interned<String>,
 }
 

@@ -44,6 +44,27 @@ fn a_compact_pod_is_restored_with_every_field_that_scheduling_needs() {
     );
 }
 
+#[test]
+fn a_version_and_a_phase_of_no_known_form_are_restored_and_cost_other_pods_nothing() {
+    for (version, phase) in [
+        ("v7", "Odd"),
+        ("007", "Failed"),
+        ("17", ""),
+        ("", "Pending"),
+    ] {
+        let mut odd = (*pod("one")).clone();
+        odd.metadata.resource_version = version.into();
+        odd.status.phase = wire::PodPhase::of(phase);
+        let kept = wire::Pod::compact(&Arc::new(odd), &mut Interner::default());
+        let restored = wire::Pod::restore(&kept);
+        assert_eq!(&*restored.metadata.resource_version, version);
+        assert_eq!(restored.status.phase.as_str(), phase);
+        assert!(wire::Pod::has_version(&kept, version) && !wire::Pod::has_version(&kept, "7"));
+    }
+    // The next size of an allocation is 112 bytes.
+    assert!(size_of::<CompactPod>() <= 96);
+}
+
 /// Otherwise the end of the resize would not show that room is free, and would wake no pod.
 #[test]
 fn s4_040_a_pod_that_shrinks_is_kept_with_what_it_still_holds() {
