@@ -115,7 +115,8 @@ fn cell(column: &Column, cell: &Cell) -> Markup {
         Cell::Text(text) if column.is_figure => html! { td.figure { (text) } },
         Cell::Text(text) => html! { td { (text) } },
         Cell::Share { used, of } if *of > 0.0 => {
-            let percent = used / of * 100.0;
+            // Cut as in the tables on a terminal: a whole that is not used up is no 100 %.
+            let percent = (used * 100.0 / of).floor();
             html! {
                 td.figure {
                     span.bar aria-hidden="true" { span style=(format!("width:{:.0}%", percent.clamp(0.0, 100.0))) {} }

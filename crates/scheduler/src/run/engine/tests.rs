@@ -168,7 +168,7 @@ async fn extension_points_plugins_hints_and_events_are_measured() {
     running.until_bound("small");
     running.admin.create(pod("large", "64", 0)).unwrap();
     running.until("scheduler_schedule_attempts_total{result=\"unschedulable\",profile=\"default-scheduler\"} 1");
-    // The hint of the plugin that rejected the large pod is asked. An event that wakes the pod would come before it.
+    // The hint of the plugin that rejected the large pod is asked, because nothing has woken the pod before.
     node(&running.admin, "two", "1");
     let point = |point: &str, status: &str| {
         format!("extension_point=\"{point}\",status=\"{status}\",profile=\"default-scheduler\"}}")
