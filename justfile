@@ -41,6 +41,14 @@ fuzz TARGET SECONDS="60":
 vm *SCENARIOS:
     tests/vm/run {{ SCENARIOS }}
 
+# kernels, systemd, containerd, cgroups and packages, a row each in docs/matrix.md: just matrix trixie-v2; all without a name
+matrix *ROWS:
+    tests/vm/matrix {{ ROWS }}
+
+# what README and docs quote, measured into docs/figures.md: just figures session; all without a name, which takes hours
+figures *SECTIONS:
+    tests/figures {{ SECTIONS }}
+
 # what `-o html` writes, looked at in a headless Chromium; its pictures are in target/pages
 pages:
     tests/pages/run
@@ -53,6 +61,14 @@ generate:
 # what people install, in target/packages: deb, rpm, tarball, krew, static
 package *WHAT:
     packaging/build {{ WHAT }}
+
+# the library crates as a registry would have them: just crates verify compiles each from its package
+crates *WHAT:
+    packaging/crates {{ WHAT }}
+
+# the interfaces of the library crates beside those of the last tag
+semver:
+    packaging/crates semver
 
 # everything that a release consists of, and what a person still has to do
 release:

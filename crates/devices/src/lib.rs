@@ -1,8 +1,6 @@
-//! Dynamic resource allocation: which published devices a claim can have on a node, as kube-scheduler allocates
-//! them with structured parameters. Pure: objects come in, allocations come out.
+#![doc = include_str!("../README.md")]
 //!
-//! It decides as kube-scheduler 1.36 or 1.37 with its default gates: shared counters, shares of capacities, binding conditions
-//! and extended resources included. Faults of 1.36 that 1.37 repairs are repaired in both.
+//! The gates are those that are on by default: binding conditions and extended resources are included. Faults of 1.36 that 1.37 repairs are repaired in both.
 
 mod allocation;
 mod binding;

@@ -1,4 +1,4 @@
-//! Reads a handwritten JSON or YAML file and reports every mistake in it at once, each with its place.
+#![doc = include_str!("../README.md")]
 //!
 //! A parser usually stops at the first mistake. Here the offending value is removed and the rest is parsed again, until
 //! it parses or [`ENOUGH`] mistakes are found. A printed mistake looks like this:
@@ -11,25 +11,7 @@
 //!
 //! Only Kubernetes objects have an object part (`namespace/name`, or `items[3]` without a name). Place and key may be
 //! unknown. A [`Document`] is a text with a name. It comes from a file or stdin ([`Document::read`]) or from memory
-//! ([`Document::new`]), and parses as any type that implements `Deserialize`:
-//!
-//! ```
-//! use evictd_document::{Document, DocumentError, Place};
-//!
-//! #[derive(Debug, serde::Deserialize)]
-//! struct Server {
-//!     port: u16,
-//!     threads: u8,
-//! }
-//!
-//! let document = Document::new("server.yaml", "port: many\nthreads: 1000\n".to_owned())?;
-//! let Err(DocumentError::Mistakes(found)) = document.parse::<Server>() else {
-//!     panic!("both are wrong");
-//! };
-//! assert_eq!(found.mistakes[0].place, Some(Place { line: 1, column: 7 }));
-//! assert_eq!(found.mistakes[1].key, "threads");
-//! # Ok::<(), DocumentError>(())
-//! ```
+//! ([`Document::new`]), and parses as any type that implements `Deserialize`.
 //!
 //! It reads pods, nodes and leases as `kubectl get -o json` or `-o yaml` prints them
 //! ([`Document::pods`], [`Document::node_and_lease`]). The first character or the file's name decides between

@@ -1,4 +1,4 @@
-//! The machine as a node agent sees and touches it. Linux only; control groups v1, v2 and both at once.
+#![doc = include_str!("../README.md")]
 //!
 //! | module | what it does |
 //! |---|---|
@@ -17,27 +17,6 @@
 //! The contents of the kernel's files are untrusted. An impossible figure counts as unobserved, and a missing or
 //! overlong file is an error with its name. Nothing here decides anything; the types of signals and thresholds are
 //! `evictd-eviction`'s.
-//!
-//! ```
-//! use evictd_signals::Signal;
-//! use evictd_kernel::clock::Clock;
-//! use evictd_kernel::signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut sampler = Sampler::new(&SignalSources {
-//!     proc_root: "/proc".into(),
-//!     hierarchies: None,
-//!     node_cgroup: None,
-//!     pods_cgroups: Vec::new(),
-//!     memory_available: MemoryAvailable::MemAvailable,
-//!     filesystems: FilesystemPaths::default(),
-//! })?;
-//! let sample = sampler.sample(Clock::start().now());
-//! // Bytes; `None` where it could not be observed.
-//! let memory = sample.observations.get(Signal::MemoryAvailable);
-//! assert!(memory.is_some_and(|seen| seen.available <= seen.capacity));
-//! # Ok(()) }
-//! ```
 //!
 //! `cargo run -p evictd-kernel --example signals` prints the figures of this machine.
 

@@ -1,44 +1,9 @@
-//! kube-scheduler's filters and scores over a cluster that is stored as dense integers.
+#![doc = include_str!("../README.md")]
 //!
 //! A [`Cluster`] takes nodes, pods, volumes and namespaces from an API server in any order, and follows their changes.
 //! Removing an object also frees everything that only it referred to. [`Checks`] runs the filters for one pod, with
 //! kube-scheduler's order and messages. [`Checks::on`] runs them as if some pods had left a node, without changing the
 //! cluster.
-//!
-//! ```
-//! use evictd_placement::{Checks, Cluster};
-//! use evictd_pod::{Node, wire};
-//!
-//! let mut cluster = Cluster::new();
-//! let node = r#"{"metadata": {"name": "one"}, "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}"#;
-//! let node: Node = serde_json::from_str(node)?;
-//! assert!(cluster.add_node(&node));
-//! let pod = |name: &str, node: &str| -> serde_json::Result<wire::Pod> {
-//!     let container = r#"{"name": "main", "resources": {"requests": {"cpu": "1500m"}}}"#;
-//!     serde_json::from_str(&format!(
-//!         r#"{{"metadata": {{"name": "{name}"}}, "spec": {{"nodeName": "{node}", "containers": [{container}]}}}}"#
-//!     ))
-//! };
-//! cluster.add_pod(pod("there", "one")?).expect("a good pod");
-//!
-//! let incoming = cluster.pod(pod("incoming", "")?).expect("a good pod");
-//! let one = cluster.find_node("one").expect("it was added");
-//! let mut checks = Checks::new(&cluster, &incoming);
-//! let rejection = checks.fits(one).expect_err("too little cpu is free");
-//! assert_eq!(checks.messages(rejection), ["Insufficient cpu"]);
-//! // Without the running pod it fits.
-//! let mut trial = checks.on(one);
-//! trial.remove(0);
-//! assert!(trial.fits().is_ok());
-//! drop(trial);
-//! drop(checks);
-//!
-//! // Removing one pod and releasing the other frees everything that they referred to.
-//! assert!(cluster.remove_pod(&pod("there", "one")?.metadata));
-//! cluster.release(incoming);
-//! assert_eq!((cluster.sizes().pods, cluster.sizes().templates), (0, 0));
-//! # Ok::<(), serde_json::Error>(())
-//! ```
 //!
 //! Repeated labels and names are [`Symbol`]s, and pods with an equal spec share a [`Template`]. A node stores its pods
 //! side by side in order of importance, so that filtering a cluster is one pass over memory. Spread constraints,

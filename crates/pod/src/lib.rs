@@ -1,4 +1,4 @@
-//! The pod for every crate of this repository: its requests, its importance and the nodes on which it may run.
+#![doc = include_str!("../README.md")]
 //!
 //! [`wire`] has the objects of an API server, kubelet or manifest, with only the fields that are used.
 //! [`Pod::from_wire`] compiles such a pod to the [`Pod`] on which decisions are based. It computes requests and limits
@@ -6,24 +6,6 @@
 //! [`requests`] computes the requests of a pod, also during a resize, and only [`defaults`] sets defaults of a manifest.
 //! Amounts are [`Quantity`], exact to a billionth of a unit. No other crate parses a quantity or a [`duration`].
 //! [`predicates`] check whether a pod may run on a node, and [`selector`] evaluates selectors.
-//!
-//! ```
-//! use evictd_pod::{Pod, QosClass, Quantity};
-//!
-//! let json = r#"{
-//!     "metadata": {"name": "web", "namespace": "shop", "uid": "1"},
-//!     "spec": {"priority": 1000, "containers": [
-//!         {"name": "main", "resources": {"requests": {"memory": "200Mi"}, "limits": {"memory": "1Gi"}}}
-//!     ]}
-//! }"#;
-//! let pod = Pod::from_wire(serde_json::from_str(json)?);
-//! assert_eq!(pod.full_name(), "shop/web");
-//! assert_eq!(pod.qos, QosClass::Burstable);
-//! assert_eq!(pod.memory_request, Quantity::bytes(200 << 20));
-//! # Ok::<(), serde_json::Error>(())
-//! ```
-//!
-//! No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
 pub mod compatibility;

@@ -1,38 +1,12 @@
-//! The decisions of kube-scheduler without I/O, clock or threads. [`Scheduler`] is the whole scheduler as a value: its cache and
-//! queue, the scheduling cycle and the binding cycle.
+#![doc = include_str!("../README.md")]
+//!
+//! [`Scheduler`] is the whole scheduler as a value: its cache and queue, the scheduling cycle and the binding cycle.
 //!
 //! [`SchedulingQueue`] holds the pods that wait for a node. It decides which pod is next, how long a failed pod backs off, and
 //! which event wakes a rejected pod. Every watch event is reported by [`SchedulingQueue::on`]. An attempt begins with
 //! [`pop`](SchedulingQueue::pop). It ends with [`failed`](SchedulingQueue::failed), or with [`assume`](SchedulingQueue::assume)
 //! and [`done`](SchedulingQueue::done). After these [`binding_failed`](SchedulingQueue::binding_failed) may still follow. As time
 //! passes, two flushes are called.
-//!
-//! ```
-//! use evictd_pod::{Node, wire};
-//! use evictd_scheduling::{Change, Delta, Failure, PluginName, Pool, SchedulingQueue, Settings};
-//! use std::sync::Arc;
-//!
-//! let now = jiff::Timestamp::UNIX_EPOCH;
-//! let mut queue = SchedulingQueue::new(Settings::default(), ["default-scheduler".to_owned()], false);
-//! let pod = r#"{"metadata": {"name": "web", "uid": "1"}, "spec": {"containers": [
-//!     {"name": "main", "resources": {"requests": {"cpu": "8"}}}]}}"#;
-//! let pod: wire::Pod = serde_json::from_str(pod)?;
-//! queue.on(now, &Change::Pod(Delta { old: None, new: Some(Arc::new(pod)) }));
-//! assert_eq!(&*queue.pop().expect("one waits").pod, "1");
-//! let rejectors = [PluginName::NodeResourcesFit].into_iter().collect();
-//! queue.failed(now, "1", &Failure { rejectors, ..Failure::default() }).expect("it was in flight");
-//! assert_eq!(queue.pods_in(Pool::Unschedulable).len(), 1);
-//!
-//! // A node that is too small changes nothing; one that is large enough does.
-//! for (cpu, waits) in [("4", 1), ("16", 0)] {
-//!     let node = format!(r#"{{"metadata": {{"name": "n{cpu}"}}, "status": {{"allocatable": {{"cpu": "{cpu}", "pods": "9"}}}}}}"#);
-//!     let node: Node = serde_json::from_str(&node)?;
-//!     queue.on(now, &Change::Node(Delta { old: None, new: Some(Arc::new(node)) }));
-//!     assert_eq!(queue.pods_in(Pool::Unschedulable).len(), waits);
-//! }
-//! assert_eq!(queue.pods_in(Pool::Backoff).len(), 1);
-//! # Ok::<(), serde_json::Error>(())
-//! ```
 #![forbid(unsafe_code)]
 
 mod change;
