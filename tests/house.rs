@@ -5,6 +5,8 @@
 mod documents;
 #[path = "house/faces.rs"]
 mod faces;
+#[path = "house/figures.rs"]
+mod figures;
 #[path = "house/language.rs"]
 mod language;
 #[path = "house/modules.rs"]

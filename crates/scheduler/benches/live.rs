@@ -4,7 +4,8 @@
 //! `cargo bench -p evictd-scheduler --bench live` uses 5000 nodes with 30 pods each, 10 000 pods that fit and 100 000 that do
 //! not. The server needs some GB. `EVICTD_BENCH_FITTING=100000` sets the number of pods that fit, to compare the last ten
 //! thousand with the first. The server uses most of the shared processors, so that its processor time is printed, too.
-//! `-- gangs` runs only the 100 gangs of 100 pods on 1000 nodes with batch sessions.
+//! `-- gangs` runs only the 100 gangs of 100 pods on 1000 nodes with batch sessions. `EVICTD_KUBE_SCHEDULER=FILE` is the program of a
+//! kube-scheduler, which gets the same nodes and the pods that fit from a server like this one afterwards, with its own defaults.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -16,6 +17,7 @@
 use evictd_testkit::{Actor, ApiServer};
 use mimalloc::MiMalloc;
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::ops::Range;
@@ -39,8 +41,9 @@ struct Size {
 const STEP: usize = 10_000;
 
 struct Scheduler {
+    name: &'static str,
     program: Child,
-    _kubeconfig: NamedTempFile,
+    _files: Vec<NamedTempFile>,
 }
 
 impl Drop for Scheduler {
@@ -70,8 +73,28 @@ impl Scheduler {
             .arg(kubeconfig.path());
         let child = command.stderr(Stdio::null()).spawn();
         Self {
+            name: "evictd-scheduler",
             program: child.unwrap(),
-            _kubeconfig: kubeconfig,
+            _files: vec![kubeconfig],
+        }
+    }
+
+    /// A kube-scheduler with its defaults, but for the rate of its requests, which would bound it.
+    fn of_kubernetes(api: &ApiServer, program: &OsStr) -> Self {
+        let kubeconfig = file(&api.kubeconfig());
+        let configuration = json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "leaderElection": { "leaderElect": false },
+            "clientConnection": { "kubeconfig": kubeconfig.path(), "qps": 5000, "burst": 5000, "contentType": "application/json" },
+        });
+        let configuration = file(&configuration.to_string());
+        let mut command = Command::new(program);
+        command.arg("--secure-port=0").arg("--config");
+        let child = command.arg(configuration.path()).stderr(Stdio::null());
+        Self {
+            name: "kube-scheduler",
+            program: child.spawn().unwrap(),
+            _files: vec![kubeconfig, configuration],
         }
     }
 
@@ -162,6 +185,9 @@ fn main() {
     };
     if !std::env::args().any(|argument| argument == "gangs") {
         single_pods(&size);
+        if let Some(program) = std::env::var_os("EVICTD_KUBE_SCHEDULER") {
+            beside(&size, &program);
+        }
     }
     gangs(if measures {
         (1000, 100, 100)
@@ -170,23 +196,40 @@ fn main() {
     });
 }
 
+/// The same pods with a kube-scheduler, as far as they fit.
+fn beside(size: &Size, program: &OsStr) {
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("bench");
+    fill(&admin, size);
+    let start = Instant::now();
+    let scheduler = Scheduler::of_kubernetes(&api, program);
+    first(&admin, &scheduler, size, start);
+    fit(&admin, &scheduler, 0..size.fitting.min(STEP));
+}
+
+/// Waits until the first pod has its node.
+fn first(admin: &Actor, scheduler: &Scheduler, size: &Size, start: Instant) {
+    admin.create(pod("first", "100m", 0)).unwrap();
+    wait_until(admin, "the first pod has its node", || {
+        is_bound(admin, "first")
+    });
+    println!(
+        "{}, {} nodes and {} pods: the first pod has its node {:.2} s after the start; {:.0} MB resident",
+        scheduler.name,
+        size.nodes,
+        size.nodes * size.running,
+        start.elapsed().as_secs_f64(),
+        scheduler.resident()
+    );
+}
+
 fn single_pods(size: &Size) {
     let api = ApiServer::start().unwrap();
     let admin = api.actor("bench");
     fill(&admin, size);
     let start = Instant::now();
     let scheduler = Scheduler::start(&api, &[]);
-    admin.create(pod("first", "100m", 0)).unwrap();
-    wait_until(&admin, "the first pod has its node", || {
-        is_bound(&admin, "first")
-    });
-    println!(
-        "{} nodes and {} pods: the first pod has its node {:.2} s after the start; {:.0} MB resident",
-        size.nodes,
-        size.nodes * size.running,
-        start.elapsed().as_secs_f64(),
-        scheduler.resident()
-    );
+    first(&admin, &scheduler, size, start);
     for first in (0..size.fitting).step_by(STEP) {
         fit(&admin, &scheduler, first..size.fitting.min(first + STEP));
     }
@@ -233,7 +276,8 @@ fn fit(admin: &Actor, scheduler: &Scheduler, pods: Range<usize>) {
     }
     let took = start.elapsed().as_secs_f64();
     println!(
-        "pods {pods:?} made in {made:.2} s have their nodes after {took:.2} s: {:.0} a second, {:.2} s of processor, {:.2} s of the server's; {:.0} MB resident",
+        "{}: pods {pods:?} made in {made:.2} s have their nodes after {took:.2} s: {:.0} a second, {:.2} s of processor, {:.2} s of the server's; {:.0} MB resident",
+        scheduler.name,
         pods.len() as f64 / took,
         scheduler.processor() - used,
         processor(server) - others,
