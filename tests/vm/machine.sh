@@ -3,6 +3,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/evictd-vm
 MEMORY=1024 # MiB
+host_release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+release=${EVICTD_VM_RELEASE:-$host_release} # of Debian, in the machine
 declare -A DISKS=([root]=3072 [payload]=128 [swap]=512 [nodefs]=256 [imagefs]=256 [containerfs]=256) # MiB
 declare -A SLOW=() # options of a drive that make it as slow as a real disk may be
 disks=(root payload swap nodefs imagefs containerfs)                                            # in the order of their names vda...
@@ -17,6 +19,21 @@ install_missing() {
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends "${packages[@]}" >&2
 }
+
+# of_release COMMAND...: an apt command as the machine's release answers it. What apt knows of another release than this machine's
+# is kept in the cache, and comes from the same mirror.
+of_release() {
+    local apt=$cache/apt-$release
+    if [[ $release != "$host_release" ]]; then
+        mkdir -p "$apt"/{lists,archives}/partial
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $release main" >"$apt/sources.list"
+        printf '%s\n' "Dir::State::lists \"$apt/lists\";" "Dir::Cache \"$apt\";" "Dir::Etc::sourcelist \"$apt/sources.list\";" \
+            'Dir::Etc::sourceparts "-";' 'APT::Sandbox::User "root";' >"$apt/apt.conf"
+        local -x APT_CONFIG=$apt/apt.conf
+    fi
+    "$@"
+}
+mirror() { apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $host_release" | head -n 1; }
 
 # start_machine DIRECTORY PARAMETERS FURTHER_OPTIONS...: becomes qemu with the disks of $image and the payload in DIRECTORY. The
 # guest's console is a file there; its agent talks on the pipes agent.in and agent.out. The options must be the same for a
