@@ -1,8 +1,10 @@
 //! Certificates of our servers: read from files, or made, and shown.
 
+#[cfg(any(test, feature = "make-certificates"))]
 mod make;
 mod serving;
 
+#[cfg(any(test, feature = "make-certificates"))]
 pub use make::{Made, make};
 pub use serving::{Handshake, Serving};
 
