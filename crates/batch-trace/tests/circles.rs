@@ -33,12 +33,19 @@ const ACTIONS: [[&str; 3]; 6] = [
 ];
 
 /// Those that evict for whole gangs, alone and beside the others.
-const GANG_ACTIONS: [[&str; 3]; 5] = [
+const GANG_ACTIONS: [[&str; 3]; 12] = [
     ["allocate", "gangpreempt", "gangreclaim"],
     ["allocate", "gangreclaim", "gangpreempt"],
-    ["allocate", "preempt", "gangreclaim"],
-    ["allocate", "gangpreempt", "reclaim"],
     ["gangpreempt", "allocate", "gangreclaim"],
+    ["gangpreempt", "gangreclaim", "allocate"],
+    ["gangreclaim", "allocate", "gangpreempt"],
+    ["gangreclaim", "gangpreempt", "allocate"],
+    ["allocate", "preempt", "gangreclaim"],
+    ["preempt", "gangreclaim", "allocate"],
+    ["gangreclaim", "allocate", "preempt"],
+    ["allocate", "gangpreempt", "reclaim"],
+    ["reclaim", "gangpreempt", "allocate"],
+    ["gangpreempt", "allocate", "reclaim"],
 ];
 
 #[derive(Debug, Clone)]
@@ -147,6 +154,42 @@ prop_compose! {
     }
 }
 
+/// Which nodes of a job have to be near to each other, if any.
+const TOPOLOGIES: [&str; 5] = [
+    "null",
+    "null",
+    r#"{"highestTierAllowed": 1}"#,
+    r#"{"highestTierAllowed": 2}"#,
+    r#"{"mode": "soft", "highestTierAllowed": 1}"#,
+];
+
+prop_compose! {
+    /// The same with racks in a row, and jobs that ask for near nodes.
+    fn near_cases(actions: &'static [[&'static str; 3]])(
+        Case { conf, mut trace } in cases(actions),
+        racks in prop::collection::vec(1_u32..4, 1..4),
+        topologies in prop::collection::vec(prop::sample::select(&TOPOLOGIES), 6),
+    ) -> Case {
+        let allocatable = trace["nodes"][0]["allocatable"].take();
+        let name = |kind: &str, index: usize| format!("{kind}-{index}");
+        let names = |kind: &str| (0..racks.len()).map(|index| name(kind, index)).collect::<Vec<_>>();
+        let nodes = racks.iter().zip(names("node"));
+        trace["nodes"] = nodes
+            .map(|(count, name)| json!({"name": name, "count": count, "allocatable": allocatable}))
+            .collect();
+        let groups = names("rack").into_iter().zip(names("node"));
+        let groups = groups.map(|(rack, node)| json!({"name": rack, "tier": 1, "nodes": [node]}));
+        let row = json!({"name": "row", "tier": 2, "hyperNodes": names("rack")});
+        trace["hyperNodes"] = groups.chain([row]).collect();
+        for (job, topology) in trace["jobs"].as_array_mut().unwrap().iter_mut().zip(topologies) {
+            job["networkTopology"] = serde_json::from_str(topology).unwrap();
+        }
+        let plugin = "  - name: predicates\n";
+        let conf = conf.replace(plugin, &format!("{plugin}  - name: network-topology-aware\n"));
+        Case { conf, trace }
+    }
+}
+
 fn played(trace: &Value, conf: &str, compat: Compat) -> Report {
     let trace: Trace = serde_json::from_value(trace.clone()).unwrap();
     assert_eq!(trace.mistakes(), []);
@@ -162,23 +205,46 @@ const fn evictions(report: &Report) -> u64 {
     report.preempted_pods + report.reclaimed_pods
 }
 
-/// The mistakes of a trace, and the evictions in both forms.
-fn examine(case: &Case) -> (Option<String>, u64, u64) {
-    let ours = played(&case.trace, &case.conf, Compat::EVICTD);
-    let volcano = played(&case.trace, &case.conf, Compat::VOLCANO);
-    let counts = (evictions(&ours), evictions(&volcano));
-    let wrong = if ours.broken_off {
-        Some("it goes in circles".to_owned())
-    } else {
-        let left = ours.unfinished.iter().find(|left| {
-            let elsewhere = volcano.unfinished.iter().any(|other| other.job == left.job);
-            !elsewhere || ends_alone(case, &left.job)
-        });
-        let stuck = left.map(|left| format!("{} does not end: {}", left.job, left.reason));
-        let in_vain = || is_clearly_more(counts) && !helps(&ours, &volcano);
-        stuck.or_else(|| in_vain().then(|| "no queue waits less for its evictions".to_owned()))
-    };
-    (wrong, counts.0, counts.1)
+/// The results of a trace in both forms.
+struct Both {
+    ours: Report,
+    volcano: Report,
+}
+
+impl Both {
+    fn of(case: &Case) -> Self {
+        Self {
+            ours: played(&case.trace, &case.conf, Compat::EVICTD),
+            volcano: played(&case.trace, &case.conf, Compat::VOLCANO),
+        }
+    }
+
+    const fn evictions(&self) -> (u64, u64) {
+        (evictions(&self.ours), evictions(&self.volcano))
+    }
+
+    /// Whether fewer jobs end than under Volcano's rules, or jobs wait longer for their start.
+    fn is_later(&self) -> bool {
+        let waits = |report: &Report| report.wait_seconds.mean;
+        self.ours.finished < self.volcano.finished
+            || self.ours.finished == self.volcano.finished
+                && waits(&self.ours) > waits(&self.volcano) + 1.0
+    }
+}
+
+/// The mistake of a trace.
+fn mistake(case: &Case, Both { ours, volcano }: &Both) -> Option<String> {
+    let counts = (evictions(ours), evictions(volcano));
+    if ours.broken_off {
+        return Some("it goes in circles".to_owned());
+    }
+    let left = ours.unfinished.iter().find(|left| {
+        let elsewhere = volcano.unfinished.iter().any(|other| other.job == left.job);
+        !elsewhere || ends_alone(case, &left.job)
+    });
+    let stuck = left.map(|left| format!("{} does not end: {}", left.job, left.reason));
+    let in_vain = || is_clearly_more(counts) && !helps(ours, volcano);
+    stuck.or_else(|| in_vain().then(|| "no queue waits less for its evictions".to_owned()))
 }
 
 /// Whether a trace has clearly more evictions than under Volcano's rules.
@@ -206,46 +272,72 @@ fn ends_alone(case: &Case, job: &str) -> bool {
 
 #[test]
 fn no_trace_goes_in_circles_and_every_job_that_can_end_does() {
-    no_circles(&ACTIONS, 200);
+    no_circles("traces", &cases(&ACTIONS), 200);
 }
 
 #[test]
 fn no_trace_with_actions_for_gangs_goes_in_circles() {
-    no_circles(&GANG_ACTIONS, 60);
+    no_circles("traces with gang actions", &cases(&GANG_ACTIONS), 60);
+}
+
+#[test]
+fn no_trace_of_jobs_on_near_nodes_goes_in_circles() {
+    no_circles("traces with HyperNodes", &near_cases(&ACTIONS), 40);
+    let name = "traces with HyperNodes and gang actions";
+    no_circles(name, &near_cases(&GANG_ACTIONS), 40);
+}
+
+/// The sums over many traces.
+#[derive(Default)]
+struct Sums {
+    circles: [u32; 2],
+    evictions: (u64, u64),
+    clearly_more: u32,
+    later: u32,
 }
 
 /// Plays so many traces, or `EVICTD_TRACES`; always the same ones.
-fn no_circles(actions: &'static [[&'static str; 3]], count: usize) {
+fn no_circles(name: &str, strategy: &impl Strategy<Value = Case>, count: usize) {
     let asked = std::env::var("EVICTD_TRACES").ok();
     let count: usize = asked.map_or(count, |count| count.parse().unwrap());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    let strategy = cases(actions);
-    let (mut ours, mut volcano, mut more, mut mistakes) = (0, 0, 0, Vec::new());
+    let (mut sums, mut mistakes) = (Sums::default(), Vec::new());
     for number in 0..count {
         let case = strategy.new_tree(&mut runner).unwrap().current();
-        let (wrong, own, other) = examine(&case);
-        ours += own;
-        volcano += other;
-        more += u32::from(is_clearly_more((own, other)));
-        if let Some(wrong) = wrong {
+        let both = Both::of(&case);
+        let (own, other) = both.evictions();
+        sums.circles[0] += u32::from(both.ours.broken_off);
+        sums.circles[1] += u32::from(both.volcano.broken_off);
+        sums.evictions.0 += own;
+        sums.evictions.1 += other;
+        sums.clearly_more += u32::from(is_clearly_more((own, other)));
+        sums.later += u32::from(both.is_later());
+        if let Some(wrong) = mistake(&case, &both) {
             let Case { conf, trace } = case;
             mistakes.push(format!(
                 "{number}: {wrong}; {own} evictions, volcano {other}\n{conf}\n{trace}"
             ));
         }
     }
+    let Sums {
+        circles: [own_circles, other_circles],
+        evictions: (own, other),
+        clearly_more,
+        later,
+    } = sums;
+    // The figures of the command that plays many.
+    println!(
+        "{count} {name}: {own_circles} circles, volcano {other_circles}; {own} evictions, volcano {other}; \
+         {clearly_more} traces with clearly more; {later} traces with a longer wait"
+    );
     assert!(
         mistakes.is_empty(),
-        "{} of {count}:\n{}",
+        "{} of {count} {name}:\n{}",
         mistakes.len(),
         mistakes.join("\n")
     );
-    // The figures of the command that plays many.
-    println!(
-        "{count} traces: {ours} evictions, volcano {volcano}; {more} traces with clearly more"
-    );
-    assert!(ours <= volcano, "{ours} evictions, volcano {volcano}");
+    assert!(own <= other, "{own} evictions, volcano {other}");
 }
 
 /// A gang that holds the whole cluster, more than its queue deserves, and a small job of another queue that is owed room.

@@ -18,16 +18,16 @@ fn workflow(input: &Value) -> Value {
 }
 
 #[test]
-fn every_sync_of_a_cron_job_is_answered_as_volcanos_controller_does() {
+fn s6_234_to_s6_241_every_sync_of_a_cron_job_is_answered_as_volcanos_controller_does() {
     check("cronjob", 23, workflow);
 }
 
 #[test]
-fn every_sync_of_a_flow_is_answered_as_volcanos_controller_does() {
+fn s6_226_to_s6_232_every_sync_of_a_flow_is_answered_as_volcanos_controller_does() {
     check("jobflow", 21, workflow);
 }
 
 #[test]
-fn every_sync_of_a_job_template_is_answered_as_volcanos_controller_does() {
+fn s6_233_every_sync_of_a_job_template_is_answered_as_volcanos_controller_does() {
     check("jobtemplate", 3, workflow);
 }

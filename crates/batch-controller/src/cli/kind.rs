@@ -111,6 +111,22 @@ pub(super) const PODS: Kind = Kind {
     word: "pod",
 };
 
+pub(super) const REPLICA_SETS: Kind = Kind {
+    group: "apps",
+    version: "v1",
+    plural: "replicasets",
+    name: "ReplicaSet",
+    word: "replica set",
+};
+
+pub(super) const STATEFUL_SETS: Kind = Kind {
+    group: "apps",
+    version: "v1",
+    plural: "statefulsets",
+    name: "StatefulSet",
+    word: "stateful set",
+};
+
 pub(super) const NODES: Kind = Kind {
     group: "",
     version: "v1",

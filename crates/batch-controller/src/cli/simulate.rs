@@ -30,7 +30,8 @@ The file holds the configuration of the scheduler and the objects of the cluster
     "pods": [ Pods, including those of other schedulers ],
     "priorityClasses": [ PriorityClasses ],
     "upstreamPodGroups": [ PodGroups of scheduling.k8s.io/v1beta1 ],
-    "workloads": [ Workloads of the same ] }
+    "workloads": [ Workloads of the same ],
+    "owners": [ ReplicaSets and StatefulSets of pods without a group ] }
 
 Without conf the built-in configuration applies. Pods of the scheduler volcano
 belong to the PodGroup in their annotation scheduling.k8s.io/group-name, or to the

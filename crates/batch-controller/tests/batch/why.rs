@@ -445,3 +445,33 @@ fn s6_219_budgets_are_read_where_the_configuration_keeps_them() {
         assert_eq!(asked, kinds);
     }
 }
+
+#[test]
+fn s6_061_sets_of_bare_pods_say_how_many_start_together() {
+    let mut all = vec![node("a", false), objects::queue("default").open().json()];
+    let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": "train", "namespace": "default", "annotations": {"scheduling.volcano.sh/group-min-member": "3"}},
+        "spec": {"selector": {"matchLabels": {"app": "train"}}}});
+    let of = |uid: Value| {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train", "uid": uid, "controller": true});
+        (0..3).map(move |index| {
+            let mut member = pod(&format!("train-{index}"), "", "3", None);
+            member["metadata"]["annotations"] = json!({});
+            member["metadata"]["ownerReferences"] = json!([owner]);
+            member
+        })
+    };
+    let cluster = Cluster::start();
+    let stored = cluster.admin.create(set.clone()).unwrap();
+    let uid = stored["metadata"]["uid"].clone();
+    let headline = "train waits: 1 of its 3 pods fits on no node";
+    for object in all.iter().cloned().chain(of(uid.clone())) {
+        cluster.admin.create(object).unwrap();
+    }
+    let live = page(&cluster.run("why train"));
+    assert!(live.starts_with(headline), "{live}");
+    all.push(stored);
+    all.extend(of(uid));
+    let whole = page(&of_file(&list(all), &[]));
+    assert!(whole.starts_with(headline), "{whole}");
+}

@@ -87,7 +87,6 @@ pub use outcome::{
     UpstreamOutcome,
 };
 
-pub use plain::plain_job;
 pub use pod_id::PodId;
 pub use simulation::simulate;
 pub use snapshot::upstream::{upstream_job, upstream_job_of};

@@ -66,6 +66,9 @@ pub struct Objects {
     /// The workloads of such groups.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub workloads: Vec<Workload>,
+    /// The `ReplicaSets` and `StatefulSets` of bare pods: their annotations count.
+    #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
+    pub owners: Vec<evictd_pod::wire::Workload>,
     /// Queues.
     #[serde(deserialize_with = "evictd_pod::wire::null_is_default")]
     pub queues: Vec<Queue>,

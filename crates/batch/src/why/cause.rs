@@ -24,6 +24,7 @@ pub(super) fn answer(what_if: &mut WhatIf<'_>, subject: &Subject, setting: &Sett
         None => unseen(what_if, subject, setting),
         Some(diagnosis) => seen(what_if, subject, (&outcome, diagnosis), starts),
     };
+    answer.more.extend(messages::other_group(what_if, subject));
     // A job that starts by itself needs no change.
     if starts.is_none() {
         let first = first(what_if, subject, setting, diagnosis.as_ref());

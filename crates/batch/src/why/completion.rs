@@ -123,7 +123,7 @@ fn units(search: &Search<'_, '_>) -> Vec<Unit> {
     let own_queue = queue(&search.subject.group);
     let mut units: BTreeMap<String, Unit> = BTreeMap::new();
     for (key, pod) in &what_if.pods {
-        if !holds_room(pod) || is_in(pod, &search.subject.group) {
+        if !holds_room(pod) || is_in(what_if, pod, &search.subject.group) {
             continue;
         }
         let Some(group) = unit_of(key, pod) else {

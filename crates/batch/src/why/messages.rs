@@ -1,6 +1,7 @@
 //! Amounts and reasons in a few words.
 
 use super::change::named;
+use super::subject::{Subject, is_bare};
 use super::what_if::WhatIf;
 use crate::session::{BlockingReason, Feasibility, JobDiagnosis, LimitingKey, Shortfall};
 
@@ -30,6 +31,22 @@ pub(super) fn held(lacks: &[Shortfall]) -> String {
         )
     });
     amounts.collect::<Vec<_>>().join(", ")
+}
+
+/// The label of pods in a group of the plugin Coscheduling.
+const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/pod-group";
+
+/// That bare pods name a group of an API that sessions do not read, which is easily mistaken for a group that they read.
+pub(super) fn other_group(what_if: &WhatIf<'_>, subject: &Subject) -> Option<String> {
+    let mut pods = subject.pods(what_if);
+    let group = pods.find_map(|(_, pod)| {
+        let labels = &pod.metadata.labels;
+        labels.get(COSCHEDULING_GROUP).filter(|_| is_bare(pod))
+    })?;
+    Some(format!(
+        "Its label {COSCHEDULING_GROUP}={group} names a group of the plugin Coscheduling, which sessions do not read: they \
+         start pods together that name a PodGroup of scheduling.volcano.sh or scheduling.k8s.io."
+    ))
 }
 
 /// Whether no key of the limited queue itself is the limit.

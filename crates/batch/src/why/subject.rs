@@ -2,7 +2,7 @@
 
 use super::Unknown;
 use super::what_if::WhatIf;
-use crate::session::{Outcome, plain_job, upstream_job_of};
+use crate::session::{Outcome, upstream_job_of};
 use evictd_batch_jobs::{job::PendingObjects, pod_group::group_name};
 use evictd_batch_objects::{Difference, GROUP_NAME, Job, PodGroup};
 use evictd_pod::wire::{Metadata, Pod, full_name};
@@ -91,9 +91,7 @@ impl Subject {
         };
         let group = match group_of_pod(pod) {
             Some(group) => group,
-            None if what_if.compat.has(Difference::BarePods) => {
-                plain_job(&pod.metadata).to_string()
-            }
+            None if what_if.compat.has(Difference::BarePods) => what_if.bare_job(pod).to_string(),
             None => full_name(namespace, &group_name(&pod.metadata)),
         };
         let job = what_if
@@ -133,7 +131,7 @@ impl Subject {
         what_if
             .pods
             .iter()
-            .filter(move |(_, pod)| is_in(pod, &group))
+            .filter(move |(_, pod)| is_in(what_if, pod, &group))
     }
 
     /// Whether a session starts it: pods are bound, and its gang of so many pods is complete.
@@ -149,14 +147,19 @@ impl Subject {
 }
 
 /// Whether a pod belongs to the group of this `namespace/name`, or is the job of this name itself.
-pub(super) fn is_in(pod: &Pod, group: &str) -> bool {
+pub(super) fn is_in(what_if: &WhatIf<'_>, pod: &Pod, group: &str) -> bool {
     if let Some(name) = named_group(pod) {
         let namespace = pod.metadata.namespace_or_default();
         let rest = group.strip_prefix(namespace);
         return rest.and_then(|rest| rest.strip_prefix('/')) == Some(name);
     }
-    let job = upstream_job_of(pod).unwrap_or_else(|| plain_job(&pod.metadata));
+    let job = upstream_job_of(pod).unwrap_or_else(|| what_if.bare_job(pod));
     *job == *group
+}
+
+/// Whether a pod names no group that sessions read.
+pub(super) fn is_bare(pod: &Pod) -> bool {
+    group_of_pod(pod).is_none()
 }
 
 /// The name of the group of Volcano's that a pod names.

@@ -160,6 +160,9 @@ impl<'a> WhatIf<'a> {
         for workload in &objects.workloads {
             what_if.cache.workload(workload);
         }
+        for owner in &objects.owners {
+            what_if.cache.owner(&owner.metadata);
+        }
         for group in objects.upstream_pod_groups {
             what_if.cache.upstream_group(&group);
             what_if
@@ -186,6 +189,11 @@ impl<'a> WhatIf<'a> {
     pub(super) fn diagnosis(&mut self, group: &str) -> (Outcome, Option<JobDiagnosis>) {
         self.cache
             .diagnosis(&mut self.cluster, self.conf, self.compat, group)
+    }
+
+    /// The job that a pod of no group is.
+    pub(super) fn bare_job(&self, pod: &Pod) -> Arc<str> {
+        self.cache.bare_job(&pod.metadata)
     }
 
     /// `namespace/name` of the job of a pod group; without a job, of the group itself.

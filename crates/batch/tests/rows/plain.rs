@@ -2,10 +2,10 @@
 
 use crate::scenario::{Scenario, bound, conf, evicted};
 use evictd_batch::conf::Conf;
-use evictd_batch::session::{Cache, ObjectKind, Setting, plain_job};
+use evictd_batch::session::{Cache, ObjectKind, Setting, simulate};
 use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::Cluster;
-use evictd_pod::wire::Pod;
+use evictd_pod::wire::{Pod, Workload};
 use serde_json::{Value, json};
 
 fn plain_pods() -> Compat {
@@ -102,21 +102,21 @@ fn the_status_of_a_bare_pod_is_kept_while_it_changes_and_forgotten_when_it_is_de
     };
     let mut cache = Cache::of(&mut cluster, &objects, setting);
     let conf = Conf::read(&objects.conf).unwrap();
-    let job = plain_job(&objects.pods[0].metadata);
+    let job = "default/web@pod";
     let session =
         |cache: &mut Cache, cluster: &mut Cluster| cache.session(cluster, &conf, Compat::VOLCANO);
     let outcome = session(&mut cache, &mut cluster);
-    let own = &outcome.pod_groups[&*job];
+    let own = &outcome.pod_groups[job];
     assert!(own.written);
-    cache.assume_status(&job, own.status.clone());
+    cache.assume_status(job, own.status.clone());
     let mut pod: Pod = objects.pods[0].clone();
     cache.pod(&mut cluster, &pod);
-    assert!(!session(&mut cache, &mut cluster).pod_groups[&*job].written);
+    assert!(!session(&mut cache, &mut cluster).pod_groups[job].written);
     // Another pod of the same name begins anew.
     cache.remove_pod(&mut cluster, &pod.metadata);
     pod.metadata.uid = "other".into();
     cache.pod(&mut cluster, &pod);
-    assert!(session(&mut cache, &mut cluster).pod_groups[&*job].written);
+    assert!(session(&mut cache, &mut cluster).pod_groups[job].written);
     cache.remove_pod(&mut cluster, &pod.metadata);
     assert!(session(&mut cache, &mut cluster).pod_groups.is_empty());
 }
@@ -175,4 +175,62 @@ fn a_gang_of_an_owner_ends_with_its_last_pod() {
     assert_eq!(phases(&mut cache, &mut cluster), ["default/sum@job"]);
     cache.remove_pod(&mut cluster, &objects.pods[1].metadata);
     assert!(phases(&mut cache, &mut cluster).is_empty());
+}
+
+#[test]
+fn s6_061_the_owner_of_bare_pods_says_how_many_start_together() {
+    let owner = |count: &str| {
+        let marks = json!({"scheduling.volcano.sh/group-min-member": count});
+        let owner = json!({"metadata": {"name": "web", "namespace": "default", "uid": "u", "annotations": marks}});
+        serde_json::from_value::<Workload>(owner).unwrap()
+    };
+    let pods = |marks: &Value| {
+        let reference = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true});
+        let mut with = json!({"metadata": {"annotations": marks, "ownerReferences": [reference]}});
+        with["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("");
+        let names = ["web-a", "web-b", "web-c"].into_iter();
+        names.fold(scenario(), |scenario, name| {
+            scenario.pod(name, "", "2", &with)
+        })
+    };
+    let bound_by = |compat: Compat, count: &str, marks: &Value| {
+        let mut objects = pods(marks).objects();
+        objects.owners = vec![owner(count)];
+        let (outcome, _) = simulate(&objects, &Setting::default(), compat).unwrap();
+        outcome.bound.len()
+    };
+    // Two of three fit.
+    let none = json!({});
+    for (count, bound) in [("3", 0), ("2", 2), ("1", 2), ("many", 2)] {
+        assert_eq!(bound_by(Compat::EVICTD, count, &none), bound, "{count}");
+    }
+    // The pod template says it for these pods alone.
+    let two = json!({"scheduling.volcano.sh/group-min-member": "2"});
+    assert_eq!(bound_by(Compat::EVICTD, "3", &two), 2);
+    // The number of the owner counts from now on, also for pods that were there before.
+    let objects = pods(&none).objects();
+    let mut cluster = Cluster::new();
+    for node in &objects.nodes {
+        assert!(cluster.add_node(node));
+    }
+    let setting = Setting {
+        plain_pods: true,
+        ..Setting::default()
+    };
+    let mut cache = Cache::of(&mut cluster, &objects, setting);
+    let conf = Conf::read(&objects.conf).unwrap();
+    let mut bound = |change: &dyn Fn(&mut Cache) -> bool| {
+        if change(&mut cache) {
+            for pod in &objects.pods {
+                cache.pod(&mut cluster, pod);
+            }
+        }
+        let outcome = cache.session(&mut cluster, &conf, Compat::EVICTD);
+        outcome.bound.len()
+    };
+    assert_eq!(bound(&|_| false), 2);
+    assert_eq!(bound(&|cache| cache.owner(&owner("3").metadata)), 0);
+    // Without a change nothing is added again.
+    assert_eq!(bound(&|cache| cache.owner(&owner("3").metadata)), 0);
+    assert_eq!(bound(&|cache| cache.remove_owner(&owner("3").metadata)), 2);
 }

@@ -538,3 +538,23 @@ fn a5_a_closed_queue_above_the_jobs_queue_is_named_and_opened() {
         words(&answer)
     );
 }
+
+#[test]
+fn b11_a_group_of_coscheduling_is_told_apart_from_those_that_sessions_read() {
+    let mark = |group: &str| {
+        json!({"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "g"},
+            "annotations": {"scheduling.k8s.io/group-name": group}}})
+    };
+    let remark = |scenario: Scenario| {
+        let more = asked(scenario).more.into_iter();
+        more.filter(|more| more.contains("scheduling.x-k8s.io/pod-group=g"))
+            .count()
+    };
+    let bare = Scenario::new(ALL).node("a", "1");
+    assert_eq!(remark(bare.pod("train", "", "4", &mark(""))), 1);
+    let member = Scenario::new(ALL).node("a", "1").job("train", 1, "Inqueue");
+    assert_eq!(
+        remark(member.pod("train-0", "train", "4", &mark("train"))),
+        0
+    );
+}

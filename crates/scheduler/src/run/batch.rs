@@ -237,6 +237,33 @@ impl Batch {
         self.changed = true;
     }
 
+    /// Handles a change of a `ReplicaSet` or a `StatefulSet`, which may say how many of its bare pods start together.
+    pub(crate) fn on_owner(
+        &mut self,
+        scheduler: &mut Scheduler,
+        now: Timestamp,
+        owners: &Delta<wire::Workload>,
+    ) {
+        let new = owners.new.as_ref().map(|new| &new.metadata);
+        let old = owners.old.as_ref().map(|old| &old.metadata);
+        let gone = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
+        let was_gang = gone.is_some_and(|gone| self.cache.remove_owner(gone));
+        let has_changed = new.is_some_and(|new| self.cache.owner(new));
+        if !was_gang && !has_changed {
+            return;
+        }
+        let is_owner = |owner: &wire::OwnerReference| {
+            let mut owners = new.into_iter().chain(gone);
+            owner.controller && owners.any(|metadata| *metadata.uid == *owner.uid)
+        };
+        let pods = self.known.pods().map(|(_, pod)| pod);
+        let pods = pods.filter(|pod| pod.metadata.owner_references.iter().any(is_owner));
+        let pods: Vec<Arc<wire::Pod>> = pods.map(Arc::clone).collect();
+        for pod in pods {
+            self.show(scheduler, now, &pod);
+        }
+    }
+
     /// Handles a change of a disruption budget.
     pub(crate) fn on_budget(&mut self, budgets: &Delta<wire::PodDisruptionBudget>) {
         match (&budgets.old, &budgets.new) {

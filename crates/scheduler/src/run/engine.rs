@@ -256,6 +256,13 @@ impl Engine {
         if let (Event::PodDisruptionBudget(budgets), Some((batch, _))) = (&event, &mut self.batch) {
             batch.on_budget(budgets);
         }
+        if let (
+            Event::Change(Change::ReplicaSet(owners) | Change::StatefulSet(owners)),
+            Some((batch, _)),
+        ) = (&event, &mut self.batch)
+        {
+            batch.on_owner(&mut self.scheduler, self.monotonic.now(), owners);
+        }
         let Some(event) = self.of_living(event) else {
             return;
         };

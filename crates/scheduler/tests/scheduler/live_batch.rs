@@ -10,7 +10,7 @@ use std::io::Write;
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-const GROUPS: &str = "podgroups.scheduling.volcano.sh";
+pub(crate) const GROUPS: &str = "podgroups.scheduling.volcano.sh";
 
 /// A configuration with these actions.
 pub(crate) fn conf(actions: &str) -> NamedTempFile {
@@ -33,7 +33,7 @@ fn text(actions: &str) -> String {
     )
 }
 
-fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
+pub(crate) fn start(nodes: &[(&str, &str)], conf: &NamedTempFile) -> Live {
     let api = ApiServer::start().unwrap();
     for name in ["root", "default", "other"] {
         queue(&api.actor("admin"), name);
@@ -177,24 +177,6 @@ fn s6_223_a_pod_with_whole_processors_gets_a_node_that_has_them_on_one_numa_node
         };
         assert_eq!(live.bound(&name), node);
     }
-}
-
-#[test]
-fn a_bare_pod_is_bound_and_an_unschedulable_one_gets_a_condition() {
-    let conf = conf("enqueue, allocate, backfill");
-    let live = start(&[("one", "3")], &conf);
-    let plain = |name: &str, cpu: &str| {
-        let mut pod = pod(name, cpu, 0);
-        pod["spec"]["schedulerName"] = json!("volcano");
-        live.admin.create(pod).unwrap();
-    };
-    plain("large", "8");
-    plain("web", "1");
-    live.bound("default/web");
-    let is_reported = |pod: &Value| pod["status"]["conditions"][0]["reason"] == "Unschedulable";
-    live.until("default/large", "reported", is_reported);
-    // No PodGroup is created for either.
-    assert!(live.admin.list(GROUPS).is_empty());
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod extender;
 mod group_victims;
 mod live;
 mod live_bad_input;
+mod live_bare;
 mod live_batch;
 mod live_batch_extender;
 mod live_devices;

@@ -121,6 +121,7 @@ impl Receiver for ClusterObjects {
             Read::ResourceClaim(object) => Object::ResourceClaim(object),
             Read::ResourceSlice(object) => Object::ResourceSlice(object),
             Read::DeviceClass(object) => Object::DeviceClass(object),
+            Read::ReplicaSet(object) | Read::StatefulSet(object) => Object::Owner(object),
             Read::PodDisruptionBudget(object) => {
                 self.objects.pod_disruption_budgets.push(*object);
                 return Ok(());
@@ -130,8 +131,6 @@ impl Receiver for ClusterObjects {
             Read::CompositePodGroup(_)
             | Read::Service(_)
             | Read::ReplicationController(_)
-            | Read::ReplicaSet(_)
-            | Read::StatefulSet(_)
             | Read::DeviceTaintRule(_)
             | Read::ResourceClaimTemplate(_)
             | Read::RuntimeClass(_)

@@ -6,12 +6,12 @@ use crate::cli::cluster::Cluster;
 use crate::cli::connection::Connection;
 use crate::cli::kind::{
     CLAIMS, CSI_DRIVERS, CSI_NODES, DEVICE_CLASSES, EVENTS, HYPER_NODES, JOBS, Kind, NAMESPACES,
-    NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, RESOURCE_CLAIMS, RESOURCE_SLICES,
-    STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS, VOLUME_ATTACHMENTS, VOLUMES,
-    WORKLOADS,
+    NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, REPLICA_SETS, RESOURCE_CLAIMS,
+    RESOURCE_SLICES, STATEFUL_SETS, STORAGE_CAPACITIES, STORAGE_CLASSES, UPSTREAM_POD_GROUPS,
+    VOLUME_ATTACHMENTS, VOLUMES, WORKLOADS,
 };
 use evictd_batch::conf::Conf;
-use evictd_batch_objects::{Job, PodGroup};
+use evictd_batch_objects::{GROUP_NAME, Job, PodGroup};
 use evictd_command::Failure;
 use evictd_pod::wire::Pod;
 use serde::de::DeserializeOwned;
@@ -22,6 +22,8 @@ struct Needs {
     volumes: bool,
     devices: bool,
     namespaces: bool,
+    /// The owners of pods without a group, which may say how many start together.
+    owners: bool,
 }
 
 impl Needs {
@@ -38,6 +40,7 @@ impl Needs {
             needs.devices |= !pod.spec.resource_claims.is_empty();
             // Pod affinity can select namespaces.
             needs.namespaces |= pod.spec.affinity.is_some();
+            needs.owners |= is_bare_pod_of_a_set(pod);
         }
         for job in jobs {
             needs.volumes |= !job.spec.volumes.is_empty();
@@ -96,6 +99,11 @@ pub(super) fn read(
         optional.list(&UPSTREAM_POD_GROUPS, Object::UpstreamPodGroup);
         optional.list(&WORKLOADS, Object::Workload);
     }
+    if needs.owners {
+        let effect = "the pods that they own seem to start one by one";
+        optional.list_or(&REPLICA_SETS, Object::Owner, effect);
+        optional.list_or(&STATEFUL_SETS, Object::Owner, effect);
+    }
     if needs.namespaces {
         optional.list(&NAMESPACES, Object::Namespace);
     }
@@ -114,6 +122,16 @@ pub(super) fn read(
         optional.list(&DEVICE_CLASSES, Object::DeviceClass);
     }
     Ok(optional.read)
+}
+
+/// Whether a pod has no group, and an owner whose annotations count.
+fn is_bare_pod_of_a_set(pod: &Pod) -> bool {
+    let group = pod.metadata.annotations.get(GROUP_NAME);
+    let mut owners = pod.metadata.owner_references.iter();
+    group.is_none_or(str::is_empty)
+        && pod.spec.scheduling_group.is_none()
+        && owners
+            .any(|owner| owner.controller && matches!(&*owner.kind, "ReplicaSet" | "StatefulSet"))
 }
 
 /// Whether a group, or a job whose group does not exist yet, has a topology.
@@ -139,6 +157,16 @@ struct OptionalKinds<'c> {
 impl OptionalKinds<'_> {
     /// Lists a kind in all namespaces.
     fn list<T: DeserializeOwned>(&mut self, kind: &Kind, variant: fn(Box<T>) -> Object) {
+        self.list_or(kind, variant, "pods that need them seem to fit on no node");
+    }
+
+    /// The same with the effect of a list that fails.
+    fn list_or<T: DeserializeOwned>(
+        &mut self,
+        kind: &Kind,
+        variant: fn(Box<T>) -> Object,
+        effect: &str,
+    ) {
         let warnings = match self.cluster.list::<T>(kind, "") {
             Ok(objects) => {
                 let objects = objects.into_iter().map(Box::new).map(variant);
@@ -149,9 +177,7 @@ impl OptionalKinds<'_> {
             }
             Err(failure) => {
                 let plural = kind.plural;
-                vec![format!(
-                    "{plural} cannot be listed, so pods that need them seem to fit on no node: {failure}"
-                )]
+                vec![format!("{plural} cannot be listed, so {effect}: {failure}")]
             }
         };
         self.read.warnings.extend::<Vec<String>>(warnings);

@@ -26,6 +26,8 @@ pub(super) enum Object {
     UpstreamPodGroup(Box<wire::PodGroup>),
     Workload(Box<Workload>),
     HyperNode(Box<HyperNode>),
+    /// A `ReplicaSet` or a `StatefulSet`.
+    Owner(Box<wire::Workload>),
     PriorityClass(Box<wire::PriorityClass>),
     Namespace(Box<wire::Namespace>),
     Claim(Box<wire::PersistentVolumeClaim>),
@@ -49,6 +51,7 @@ impl ClusterObjects {
             Object::UpstreamPodGroup(object) => objects.upstream_pod_groups.push(*object),
             Object::Workload(object) => objects.workloads.push(*object),
             Object::HyperNode(object) => objects.hyper_nodes.push(*object),
+            Object::Owner(object) => objects.owners.push(*object),
             Object::PriorityClass(object) => objects.priority_classes.push(*object),
             Object::Namespace(object) => cluster.add_namespace(&object),
             Object::Claim(object) => cluster.add_claim(&object)?,

@@ -11,6 +11,7 @@ use super::objects::{
 };
 use super::observer::Observer;
 use super::outcome::Outcome;
+use super::plain::Owners;
 use super::pod_id::PodId;
 use super::snapshot::{Budget, Dequeue, GROUP_MARKS, Job, Queue, Quota, Snapshot};
 use super::turns::Turns;
@@ -49,6 +50,7 @@ pub struct Cache {
     /// By name, with its value and whether it is that of pods that name none.
     classes: BTreeMap<String, (i32, bool)>,
     workloads: QueuesOfWorkloads,
+    owners: Owners,
     free_tasks: Vec<TaskId>,
     free_jobs: Vec<JobId>,
     /// The change of the cluster up to which nodes were read.
@@ -71,6 +73,7 @@ impl Cache {
             queues: HashMap::new(),
             classes: BTreeMap::new(),
             workloads: QueuesOfWorkloads::new(),
+            owners: Owners::default(),
             free_tasks: Vec::new(),
             free_jobs: Vec::new(),
             read_until: None,
@@ -100,6 +103,9 @@ impl Cache {
         }
         for group in &objects.upstream_pod_groups {
             cache.upstream_group(group);
+        }
+        for owner in &objects.owners {
+            cache.owner(&owner.metadata);
         }
         cache.facts(objects);
         let mut observer = HashSet::new();

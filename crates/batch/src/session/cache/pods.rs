@@ -5,7 +5,6 @@ use crate::session::objects::{
     PREEMPTABLE, TASK_PRIORITY, ZONE, is_critical, is_true, key, request_of, status_of,
 };
 use crate::session::outcome::PodCondition;
-use crate::session::plain::{gang_of_owner, plain_job};
 use crate::session::pod_id::PodId;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::resource::Resource;
@@ -34,7 +33,7 @@ impl Cache {
             self.pods.insert(PodId::of(&pod.metadata), task);
         }
         if let Some(status) = before {
-            self.assume_status(&plain_job(&pod.metadata), status);
+            self.assume_status(&self.owners.job_of(&pod.metadata), status);
         }
     }
 
@@ -94,6 +93,23 @@ impl Cache {
         self.snapshot.tasks[index].role = 0;
         self.free_tasks.push(index);
         self.drop_unused(job_id);
+    }
+
+    /// An owner of bare pods came or changed. Returns whether another number of them starts together than before. If so, add
+    /// its pods again.
+    pub fn owner(&mut self, owner: &Metadata) -> bool {
+        self.owners.put(owner)
+    }
+
+    /// An owner of bare pods is deleted. Returns whether some of them started together. If so, add its pods again.
+    pub fn remove_owner(&mut self, owner: &Metadata) -> bool {
+        self.owners.remove(owner)
+    }
+
+    /// The job that a pod of no group is: `namespace/name@pod`, or `namespace/owner@kind` for the pods of an owner that start
+    /// together.
+    pub(crate) fn bare_job(&self, pod: &Metadata) -> Arc<str> {
+        self.owners.job_of(pod)
     }
 
     /// The condition `PodScheduled` of a pod is being written. Until a watch shows it, sessions count it as written: otherwise
@@ -244,7 +260,7 @@ impl Cache {
             return None;
         }
         self.stale_jobs = true;
-        let at = self.job(plain_job(&pod.metadata));
+        let at = self.job(self.owners.job_of(&pod.metadata));
         let job = &mut self.snapshot.jobs[at];
         job.is_plain = true;
         job.has_group = true;
@@ -254,7 +270,8 @@ impl Cache {
         let others = (!job.tasks.is_empty()).then_some(job.created);
         // A gang of an owner is as old as its first pod.
         job.created = others.map_or(created, |others| others.min(created));
-        job.min_member = gang_of_owner(&pod.metadata).map_or(1, |(_, count)| count);
+        let gang = self.owners.gang_of(&pod.metadata);
+        job.min_member = gang.map_or(1, |(_, count)| count);
         if !pod.spec.node_name.is_empty() {
             job.begin(running());
         }
@@ -269,7 +286,7 @@ impl Cache {
         if !waits {
             return None;
         }
-        let at = self.jobs.get(&*plain_job(&pod.metadata))?;
+        let at = self.jobs.get(&*self.owners.job_of(&pod.metadata))?;
         let job = &self.snapshot.jobs[*at];
         let mut tasks = job.tasks.iter().map(|task| &self.snapshot.tasks[*task]);
         let id = PodId::of(&pod.metadata);
