@@ -111,6 +111,94 @@ fn s6_239_replace_deletes_each_of_three_jobs_and_volcano_fails_on_one() {
     assert_eq!(volcano["error"], "jobs.batch.volcano.sh \"c\" not found");
 }
 
+/// The answer to a sync of a flow of two parts, the second after the first, with the phases of the jobs that exist.
+fn flow_of_two(phase: &str, jobs: &[(&str, &str)]) -> Value {
+    let template = |name: &str| json!({"metadata": {"name": name, "namespace": "ml"}, "spec": {"queue": name}});
+    let flows = json!([{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}}]);
+    let jobs = jobs
+        .iter()
+        .map(|(name, phase)| job(name, ("JobFlow", "u2"), phase));
+    let case = json!({
+        "kind": "jobflow", "now": NOW, "jobs": jobs.collect::<Vec<_>>(), "jobTemplates": [template("a"), template("b")],
+        "jobFlow": {"metadata": {"name": "f", "namespace": "ml", "uid": "u2"}, "spec": {"flows": flows},
+            "status": {"state": {"phase": phase}}},
+    });
+    answer(case, Compat::EVICTD)
+}
+
+#[test]
+fn s6_228_the_job_of_a_flow_names_its_creators_and_has_the_spec_of_its_template() {
+    let answer = flow_of_two("", &[]);
+    let created = &answer["createdJobs"][0];
+    let marks =
+        json!({"volcano.sh/createdByJobFlow": "ml.f", "volcano.sh/createdByJobTemplate": "ml.a"});
+    assert_eq!(created["metadata"]["name"], "f-a");
+    assert_eq!(created["metadata"]["labels"], marks);
+    assert_eq!(created["metadata"]["annotations"], marks);
+    assert_eq!(created["metadata"]["ownerReferences"][0]["uid"], "u2");
+    assert_eq!(created["spec"]["queue"], "a");
+    let event = "Normal Created create a job named f-a!";
+    assert_eq!(answer["events"], json!([event]));
+    assert_eq!(answer["createdJobs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn s6_229_the_jobs_of_a_flow_are_listed_by_their_phases() {
+    for (phase, list) in [
+        ("Pending", "pendingJobs"),
+        ("Running", "runningJobs"),
+        ("Completed", "completedJobs"),
+        ("Failed", "failedJobs"),
+        ("Terminated", "terminatedJobs"),
+        ("Aborted", "unKnowJobs"),
+    ] {
+        let status = flow_of_two("Running", &[("f-a", phase)])["status"].take();
+        assert_eq!(status[list], json!(["f-a"]), "{status}");
+        assert_eq!(status["conditions"]["f-a"]["phase"], phase);
+    }
+    let status = flow_of_two("Running", &[("f-a", "Completing")])["status"].take();
+    assert_eq!(status["conditions"]["f-a"]["phase"], "Completing");
+    assert_eq!(status["unKnowJobs"], Value::Null);
+}
+
+#[test]
+fn s6_230_the_phase_of_a_flow_follows_from_its_jobs() {
+    for (before, jobs, after) in [
+        (
+            "Pending",
+            [("f-a", "Pending"), ("f-b", "Pending")],
+            "Pending",
+        ),
+        (
+            "Pending",
+            [("f-a", "Running"), ("f-b", "Pending")],
+            "Running",
+        ),
+        ("Pending", [("f-a", "Running"), ("f-b", "Failed")], "Failed"),
+        (
+            "Running",
+            [("f-a", "Completed"), ("f-b", "Running")],
+            "Running",
+        ),
+        (
+            "Running",
+            [("f-a", "Completed"), ("f-b", "Completed")],
+            "Succeed",
+        ),
+        (
+            "Running",
+            [("f-a", "Completed"), ("f-b", "Terminated")],
+            "Failed",
+        ),
+    ] {
+        let status = flow_of_two(before, &jobs)["status"].take();
+        assert_eq!(status["state"]["phase"], after, "{before} {jobs:?}");
+    }
+    // Failed is final.
+    let failed = flow_of_two("Failed", &[("f-a", "Running")]);
+    assert_eq!(failed.get("status"), None);
+}
+
 fn object(kind: &str, value: Value) -> Object {
     match kind {
         "CronJob" => Object::CronJob(Arc::new(from_value(value).unwrap())),
