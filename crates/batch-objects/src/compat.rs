@@ -160,6 +160,10 @@ pub enum Difference {
     /// Failed calls to an ignorable extender are ignored. In Volcano no pod is evicted and no job is ready while they fail
     /// (S6-224).
     IgnorableExtender,
+    /// A part of a job with a network topology that may start with fewer pods is tried wherever these could fit. In Volcano it
+    /// is tried only in groups of nodes that have room for all its pending pods together, so an elastic job that is larger than
+    /// the cluster never starts (S6-178).
+    ElasticPartsStart,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -167,7 +171,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::IgnorableExtender as u32 + 1;
+const COUNT: u32 = Difference::ElasticPartsStart as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

@@ -154,6 +154,42 @@ prop_compose! {
     }
 }
 
+/// Which nodes of a job have to be near to each other, if any.
+const TOPOLOGIES: [&str; 5] = [
+    "null",
+    "null",
+    r#"{"highestTierAllowed": 1}"#,
+    r#"{"highestTierAllowed": 2}"#,
+    r#"{"mode": "soft", "highestTierAllowed": 1}"#,
+];
+
+prop_compose! {
+    /// The same with racks in a row, and jobs that ask for near nodes.
+    fn near_cases(actions: &'static [[&'static str; 3]])(
+        Case { conf, mut trace } in cases(actions),
+        racks in prop::collection::vec(1_u32..4, 1..4),
+        topologies in prop::collection::vec(prop::sample::select(&TOPOLOGIES), 6),
+    ) -> Case {
+        let allocatable = trace["nodes"][0]["allocatable"].take();
+        let name = |kind: &str, index: usize| format!("{kind}-{index}");
+        let names = |kind: &str| (0..racks.len()).map(|index| name(kind, index)).collect::<Vec<_>>();
+        let nodes = racks.iter().zip(names("node"));
+        trace["nodes"] = nodes
+            .map(|(count, name)| json!({"name": name, "count": count, "allocatable": allocatable}))
+            .collect();
+        let groups = names("rack").into_iter().zip(names("node"));
+        let groups = groups.map(|(rack, node)| json!({"name": rack, "tier": 1, "nodes": [node]}));
+        let row = json!({"name": "row", "tier": 2, "hyperNodes": names("rack")});
+        trace["hyperNodes"] = groups.chain([row]).collect();
+        for (job, topology) in trace["jobs"].as_array_mut().unwrap().iter_mut().zip(topologies) {
+            job["networkTopology"] = serde_json::from_str(topology).unwrap();
+        }
+        let plugin = "  - name: predicates\n";
+        let conf = conf.replace(plugin, &format!("{plugin}  - name: network-topology-aware\n"));
+        Case { conf, trace }
+    }
+}
+
 fn played(trace: &Value, conf: &str, compat: Compat) -> Report {
     let trace: Trace = serde_json::from_value(trace.clone()).unwrap();
     assert_eq!(trace.mistakes(), []);
@@ -242,6 +278,13 @@ fn no_trace_goes_in_circles_and_every_job_that_can_end_does() {
 #[test]
 fn no_trace_with_actions_for_gangs_goes_in_circles() {
     no_circles("traces with gang actions", &cases(&GANG_ACTIONS), 60);
+}
+
+#[test]
+fn no_trace_of_jobs_on_near_nodes_goes_in_circles() {
+    no_circles("traces with HyperNodes", &near_cases(&ACTIONS), 40);
+    let name = "traces with HyperNodes and gang actions";
+    no_circles(name, &near_cases(&GANG_ACTIONS), 40);
 }
 
 /// The sums over many traces.

@@ -151,3 +151,15 @@ fn s6_201_a_gang_is_let_in_and_starts_on_the_nodes_that_were_freed_for_it() {
         assert_eq!(found, (3, evicted), "{actions}");
     }
 }
+
+/// Allocate did not try an elastic job for which preempt had freed nodes, so that the victims came back and were evicted again.
+#[test]
+fn an_elastic_job_larger_than_the_cluster_evicts_once() {
+    let low = job("low", [0, 100], [4, 4, 4]);
+    let mut elastic = job("elastic", [10, 50], [6, 1, 3]);
+    elastic["priority"] = json!(10);
+    elastic["networkTopology"] = json!({"mode": "soft", "highestTierAllowed": 1});
+    let conf = NEAR.replace("enqueue, allocate", "allocate, preempt");
+    let report = played(&trace(racks(&[low, elastic])), &conf, Compat::EVICTD);
+    assert_eq!((report.finished, report.preempted_pods), (2, 4));
+}

@@ -3,7 +3,7 @@
 
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Objects, Outcome, Setting, simulate};
-use evictd_batch_objects::Compat;
+use evictd_batch_objects::{Compat, Difference};
 use evictd_placement::Cluster;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -412,5 +412,30 @@ fn the_widest_tiers_and_the_least_minima_overflow_nothing() {
     for compat in [Compat::EVICTD, Compat::VOLCANO] {
         let outcome = racks.run(compat);
         assert!(!outcome.pipelined.is_empty() || !outcome.bound.is_empty());
+    }
+}
+
+#[test]
+fn s6_178_an_elastic_job_starts_where_not_all_its_pods_fit() {
+    for mode in ["hard", "soft"] {
+        let topology = json!({"mode": mode, "highestTierAllowed": 2});
+        let spec = json!({"queue": "new", "minMember": 1, "networkTopology": topology});
+        // All nodes together have room for eight.
+        let racks = Racks::new("enqueue, allocate", PLUGINS).job("wide", &spec, &[""; 10]);
+        let bound = |compat| racks.run(compat).bound.len();
+        assert_eq!(bound(Compat::EVICTD), 8, "{mode}");
+        assert_eq!(bound(Compat::VOLCANO), 0, "{mode}");
+        let without = Compat::EVICTD.without(Difference::ElasticPartsStart);
+        assert_eq!(bound(without), 0, "{mode}");
+        // Its minResources are those of a whole application, as Spark's operator writes them.
+        let mut spec = spec.clone();
+        spec["minResources"] = json!({"cpu": "10"});
+        let racks = Racks::new("allocate", PLUGINS).job("spark", &spec, &[""]);
+        let bound = |compat| racks.run(compat).bound.len();
+        assert_eq!(
+            (bound(Compat::EVICTD), bound(Compat::VOLCANO)),
+            (1, 0),
+            "{mode}"
+        );
     }
 }

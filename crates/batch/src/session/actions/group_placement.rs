@@ -8,8 +8,10 @@ use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{DomainId, JobId, TaskId};
+use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::{Operations, Placement};
+use evictd_batch_objects::Difference;
 
 /// The pending tasks of a job by its parts.
 #[derive(Debug, Clone)]
@@ -158,7 +160,12 @@ fn tiers_of_job(session: &Session<'_>, job: JobId) -> Vec<Vec<HyperNodeId>> {
         return Vec::new();
     };
     let top = snapshot.hyper_nodes.top();
-    let need = job.min_resources();
+    // Minimum resources may be those of more pods than the job needs to start.
+    let need = match network.sub_jobs.as_slice() {
+        _ if !session.tx.compat.has(Difference::ElasticPartsStart) => job.min_resources(),
+        [part] => part.needed(&snapshot.tasks),
+        _ => Resource::default(),
+    };
     session.tx.tiers().gradient(
         network.nearness,
         top,
@@ -260,7 +267,11 @@ fn tiers_of_part(
         return Vec::new();
     };
     let part = &network.sub_jobs[part];
-    let need = part.waiting(&snapshot.tasks);
+    let need = if session.tx.compat.has(Difference::ElasticPartsStart) {
+        part.needed(&snapshot.tasks)
+    } else {
+        part.waiting(&snapshot.tasks)
+    };
     session.tx.tiers().gradient(
         part.nearness,
         root,

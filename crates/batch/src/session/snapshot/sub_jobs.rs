@@ -425,6 +425,16 @@ impl SubJob {
         sum
     }
 
+    /// What its tasks that wait need at once for it to start. If some of them can be left out, no sum is known.
+    pub(crate) fn needed(&self, tasks: &[Task]) -> Resource {
+        let waiting = self.count(tasks, |task| task.status == Status::Pending);
+        let missing = self.min_available - self.count(tasks, Task::is_there);
+        if waiting > missing {
+            return Resource::default();
+        }
+        self.waiting(tasks)
+    }
+
     /// The highest priority of its tasks.
     pub(crate) fn priority(&self, tasks: &[Task]) -> i32 {
         let priorities = self.tasks.iter().map(|task| tasks[task.index()].priority);
