@@ -464,7 +464,7 @@ fn s6_061_sets_of_bare_pods_say_how_many_start_together() {
     let cluster = Cluster::start();
     let stored = cluster.admin.create(set.clone()).unwrap();
     let uid = stored["metadata"]["uid"].clone();
-    let headline = "train waits: 1 of its 3 pods fits on no node";
+    let headline = "train is not let in: there is no room now for 3 pods that ask for cpu 3 each";
     for object in all.iter().cloned().chain(of(uid.clone())) {
         cluster.admin.create(object).unwrap();
     }
