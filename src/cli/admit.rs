@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     /// The pod to be admitted: a v1 Pod.
     #[arg(long, value_name = "FILE")]
     pod: PathBuf,
-    /// The pods already on the node: a v1 `PodList` or List, or a kubelet's /pods.
+    /// The pods already on the node: a v1 `PodList` or List, or a kubelet's /pods; of a directory all JSON and YAML files.
     #[arg(long, value_name = "FILE")]
     pods: Option<PathBuf>,
     /// The node: a v1 Node. Its resources, labels, taints and conditions are checked.

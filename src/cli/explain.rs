@@ -18,7 +18,7 @@ use anyhow::anyhow;
 use clap::{Args, builder::PossibleValuesParser};
 use evictd_cluster_client::Credentials;
 use evictd_command::{Failure, PageOutput};
-use evictd_document::{Document, DocumentError, LARGE, SMALL};
+use evictd_document::{Assumptions, Document, DocumentError, LARGE, ObjectsError, SMALL, pods_at};
 use evictd_kernel::clock::Clock;
 use evictd_node_config::{self as config, Effective, Kind, Loaded, MemoryAvailable};
 use evictd_pod::{Node, Pod, node::Lease};
@@ -53,7 +53,8 @@ pub(super) struct Arguments {
     /// The kubeconfig. Default: the one that kubectl would use.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pods", "summary", "node"])]
     kubeconfig: Option<PathBuf>,
-    /// The node's pods: a list as kubectl or the kubelet prints it, JSON or YAML; - is stdin.
+    /// The node's pods: a list as kubectl or the kubelet prints it, JSON or YAML; - is stdin, and of a directory all such
+    /// files are read.
     #[arg(long, value_name = "FILE", requires = "summary")]
     pods: Option<PathBuf>,
     /// The node's figures: the kubelet's /stats/summary; - is stdin.
@@ -144,7 +145,7 @@ impl Arguments {
 
 /// The texts that were read or fetched, each with the name that mistakes in it are reported under.
 struct Sources {
-    pods: Result<Document, DocumentError>,
+    pods: Result<(Vec<Pod>, Assumptions), ObjectsError>,
     summary: Result<Document, DocumentError>,
     node: Option<Result<Document, DocumentError>>,
     freed: Vec<freed::Freed>,
@@ -198,7 +199,7 @@ impl Arguments {
         };
         let node = self.node.as_deref();
         Ok(Sources {
-            pods: Document::read(pods, LARGE),
+            pods: pods_at(pods),
             summary: Document::read(summary, LARGE),
             node: node.map(|file| Document::read(file, SMALL)),
             freed: Vec::new(),
@@ -213,14 +214,15 @@ impl Sources {
     fn understood(self) -> Result<Captured, Failure> {
         let node = self.node.map(|read| read?.node_and_lease()).transpose();
         let mut mistakes = Mistakes::default();
-        let pods = mistakes.keep(self.pods.and_then(|document| document.pods()));
+        let pods = mistakes.keep(self.pods);
         let summary = mistakes.keep(self.summary.and_then(|document| summary(&document)));
         let node = mistakes.keep(node);
         let loaded = mistakes.keep(self.loaded);
         let all = pods.zip(summary).zip(node.zip(loaded));
-        let ((pods, summary), (node, loaded)) = mistakes.finish(all)?;
-        for warning in &loaded.warnings {
-            warn(&warning.to_string());
+        let (((pods, assumptions), summary), (node, loaded)) = mistakes.finish(all)?;
+        let warnings = loaded.warnings.iter().map(ToString::to_string);
+        for warning in assumptions.lines().into_iter().chain(warnings) {
+            warn(&warning);
         }
         Ok(Captured {
             pods,

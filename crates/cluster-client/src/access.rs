@@ -158,6 +158,7 @@ impl Access {
     pub fn actions(&self) -> Result<Actions, ApiError> {
         Ok(Actions {
             peer: self.peer,
+            requests: Some(self.requests.clone()),
             ..Actions::new(self.client(self.config.clone())?)
         })
     }

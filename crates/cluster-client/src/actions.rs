@@ -1,8 +1,10 @@
 //! Calls that change something.
 
 use super::answer::text;
+use super::requests::Requests;
 use super::token_bucket::{CallRate, TokenBucket};
 use super::{ApiError, Peer};
+use http::Method;
 use kube::Client;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ pub struct Actions {
     pub(crate) client: Client,
     pub(crate) peer: Peer,
     pub(crate) limiter: Option<Arc<Limiter>>,
+    /// Where delays by the rate are noted.
+    pub(crate) requests: Option<Requests>,
 }
 
 impl Actions {
@@ -28,6 +32,7 @@ impl Actions {
             client,
             peer: Peer::ApiServer,
             limiter: None,
+            requests: None,
         }
     }
 
@@ -60,11 +65,12 @@ impl Actions {
         request: http::Result<http::Request<Vec<u8>>>,
     ) -> Result<T, ApiError> {
         let client = self.client();
+        let verb = verb(&request);
         let call = async {
             let request = request.map_err(kube::Error::HttpError)?;
             client.request(request).await
         };
-        self.call(what, within, call).await
+        self.call_as(verb.as_ref(), what, within, call).await
     }
 
     /// The same for a server that is not trusted: at most so many bytes of the answer are read.
@@ -75,12 +81,13 @@ impl Actions {
         request: http::Result<http::Request<Vec<u8>>>,
     ) -> Result<T, ApiError> {
         let client = self.client();
+        let verb = verb(&request);
         let call = async {
             let request = request.map_err(kube::Error::HttpError)?;
             let text = text(client, request, longest).await?;
             serde_json::from_str(&text).map_err(kube::Error::SerdeError)
         };
-        self.call(what, within, call).await
+        self.call_as(verb.as_ref(), what, within, call).await
     }
 
     /// Makes one call with a time limit, since the client itself would wait for ever on a connection that is half
@@ -92,11 +99,26 @@ impl Actions {
         within: Duration,
         call: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, ApiError> {
-        if let Some(limiter) = &self.limiter
-            && !limiter.turn().await
-        {
-            let what = what.to_owned();
-            return Err(ApiError::Stopped { what });
+        self.call_as(None, what, within, call).await
+    }
+
+    /// The same for a call whose verb is known, under which the delay by the rate is observed.
+    pub(crate) async fn call_as<T>(
+        &self,
+        verb: Option<&Method>,
+        what: &str,
+        within: Duration,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, ApiError> {
+        if let Some(limiter) = &self.limiter {
+            let asked = Instant::now();
+            if !limiter.turn().await {
+                let what = what.to_owned();
+                return Err(ApiError::Stopped { what });
+            }
+            if let (Some(requests), Some(verb)) = (&self.requests, verb) {
+                requests.delayed(verb, asked.elapsed());
+            }
         }
         match tokio::time::timeout(within, call).await {
             Ok(Ok(answer)) => Ok(answer),
@@ -111,6 +133,14 @@ impl Actions {
             }),
         }
     }
+}
+
+/// The verb of a request; `None` if it could not be built.
+pub(crate) fn verb<E>(request: &Result<http::Request<Vec<u8>>, E>) -> Option<Method> {
+    request
+        .as_ref()
+        .ok()
+        .map(|request| request.method().clone())
 }
 
 /// Delays calls, so that they keep to a rate.
@@ -181,6 +211,38 @@ mod tests {
             assert_eq!(number, order);
             let expected = 50 * u128::from((number + 1).saturating_sub(40));
             assert_eq!(began.unwrap(), expected, "call {number}");
+        }
+    }
+
+    /// The server is not there, which does not matter to the delay.
+    #[tokio::test(start_paused = true)]
+    async fn the_delay_by_the_rate_is_observed_by_verb_and_only_with_a_limit() {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let access = crate::Access::new("a test".into(), config);
+        let unlimited = access.actions().unwrap();
+        let limited = unlimited.limited(CallRate::of(Some(1.0), Some(1)));
+        let binds = async |actions: &Actions| {
+            let request = http::Request::post("/bind").body(Vec::new());
+            let answer = actions.request("binding", CALL_TIMEOUT, request).await;
+            answer.map(|_: serde_json::Value| ()).unwrap_err();
+        };
+        let shown = || {
+            let mut registry = prometheus_client::registry::Registry::default();
+            access.requests().register(&mut registry);
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        binds(&unlimited).await;
+        assert!(!shown().contains("rate_limiter_duration_seconds_count"));
+        binds(&limited).await;
+        binds(&limited).await;
+        let text = shown();
+        for line in [
+            r#"rate_limiter_duration_seconds_count{host="127.0.0.1:1",verb="POST"} 2"#,
+            r#"rate_limiter_duration_seconds_sum{host="127.0.0.1:1",verb="POST"} 1.0"#,
+        ] {
+            assert!(text.contains(line), "{text}");
         }
     }
 

@@ -6,6 +6,7 @@ mod recorders;
 
 pub use recorders::{EventSender, Recorders};
 
+use crate::actions::verb;
 use crate::token_bucket::TokenBucket;
 use crate::{Actions, ApiError, Backoff, CALL_TIMEOUT};
 use jiff::{SignedDuration, Timestamp};
@@ -402,11 +403,15 @@ async fn send(
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut attempt = 1;
     loop {
+        let request = request(call());
+        let verb = verb(&request);
         let asked = async {
-            let request = request(call()).map_err(kube::Error::BuildRequest)?;
+            let request = request.map_err(kube::Error::BuildRequest)?;
             actions.client().request::<IgnoredAny>(request).await
         };
-        let Err(error) = actions.call("sending an event", CALL_TIMEOUT, asked).await else {
+        let what = "sending an event";
+        let sent = actions.call_as(verb.as_ref(), what, CALL_TIMEOUT, asked);
+        let Err(error) = sent.await else {
             return Ok(());
         };
         let code = error.status().map(|status| status.code);

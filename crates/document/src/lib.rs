@@ -14,7 +14,7 @@
 //! ([`Document::new`]), and parses as any type that implements `Deserialize`.
 //!
 //! It reads pods, nodes and leases as `kubectl get -o json` or `-o yaml` prints them
-//! ([`Document::pods`], [`Document::node_and_lease`]). The first character or the file's name decides between
+//! ([`Document::pods`], [`Document::node_and_lease`]; [`pods_at`] also from a directory). The first character or the file's name decides between
 //! JSON and YAML.
 //! `cargo run -p evictd-document --example mistakes -- FILE` prints the mistakes of a file.
 
@@ -40,3 +40,4 @@ pub use mistake::{Mistake, Mistakes, Place};
 pub use objects::{
     Assumptions, InvalidField, Loaded, Loader, ObjectsError, OtherObject, Receiver, Source,
 };
+pub use pods::pods_at;

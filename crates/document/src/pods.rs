@@ -1,14 +1,19 @@
 //! The objects of one node as its kubelet sees them: nothing is defaulted, and several pods may have one name.
 
-use crate::document::Document;
+use crate::directory::InputFile;
+use crate::document::{Document, LARGE};
 use crate::error::DocumentError;
+use crate::finder::Finder;
 use crate::mistake::Mistake;
-use crate::objects::{InvalidField, Loader, ObjectsError, OtherObject, Receiver, Source};
+use crate::objects::{
+    Assumptions, InvalidField, Loader, ObjectsError, OtherObject, Receiver, Source,
+};
 use evictd_manifests::Object;
 use evictd_pod::node::Lease;
 use evictd_pod::pod::system_priority;
 use evictd_pod::{Node, Pod, wire};
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 #[derive(Debug, Default)]
 struct NodeObjects {
@@ -128,6 +133,31 @@ impl Document {
         let lease = leases.find(|lease| lease.metadata.name == node.metadata.name);
         Ok((node, lease))
     }
+}
+
+/// Reads the pods of a file as [`Document::pods`] does, or those of all JSON and YAML files of a directory and its folders,
+/// where a pod that is in several files counts once. The assumptions say what was left out.
+///
+/// # Errors
+/// If a file or folder cannot be read, all mistakes of all files, and if there are only other objects.
+pub fn pods_at(path: &Path) -> Result<(Vec<Pod>, Assumptions), ObjectsError> {
+    let files = InputFile::at(path)?;
+    if files.iter().all(|file| !file.is_found) {
+        let pods = Document::read(path, LARGE)?.pods()?;
+        return Ok((pods, Assumptions::default()));
+    }
+    let mut objects = NodeObjects::default();
+    let mut loader = Loader::of_kubelet(&mut objects);
+    for file in &files {
+        loader.read(file.source())?;
+    }
+    let assumptions = loader.finish()?.assumptions;
+    if objects.pods.is_empty() {
+        let mut finder = Finder::new(&path.display().to_string());
+        finder.add("", objects.lack("Pod"));
+        return Err(finder.into_error().into());
+    }
+    Ok((without_forged_mirrors(objects.pods), assumptions))
 }
 
 /// A manifest names only the priority class. The API server resolves its value, which is known for built-in classes.

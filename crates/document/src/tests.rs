@@ -408,6 +408,56 @@ fn no_uid_is_there_twice_and_no_amount_is_negative() {
 }
 
 #[test]
+fn the_pods_of_a_directory_count_once_and_all_its_mistakes_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let read = || pods_at(folder.path()).map_err(|error| error.to_string());
+    let pod = |name: &str, memory: &str| {
+        format!(
+            r#"{{"kind":"Pod","metadata":{{"name":"{name}","namespace":"n","uid":"{name}"}},
+"spec":{{"containers":[{{"resources":{{"requests":{{"memory":"{memory}"}}}}}}]}}}}"#
+        )
+    };
+    fs::create_dir(folder.path().join("n")).unwrap();
+    write("a.json", &pod("a", "1Mi"));
+    write("values.yaml", "replicas: 3");
+    write("node.json", r#"{"kind":"Node","metadata":{"name":"one"}}"#);
+    write("n/b.yaml", &pod("b", "1Mi"));
+    write("n/same.json", &pod("a", "1Mi"));
+    let (found, assumptions) = read().unwrap();
+    let names: Vec<&str> = found.iter().map(|pod| &*pod.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let lines = [
+        "of objects with the same UID only the first is used: Pod n/a".to_owned(),
+        format!(
+            "files of a directory without a Kubernetes object are left out: {}",
+            at("values.yaml")
+        ),
+    ];
+    let said = assumptions.lines();
+    assert!(
+        said.len() == 2 && lines.iter().all(|line| said.contains(line)),
+        "{said:?}"
+    );
+    let wrong = ["a.json", "n/b.yaml"];
+    for name in wrong {
+        write(name, &pod(&name.replace('/', "-"), "-1Mi"));
+    }
+    let error = read().unwrap_err();
+    let mistakes: Vec<&str> = error.lines().collect();
+    assert_eq!(mistakes.len(), 2, "{error}");
+    for (line, name) in mistakes.iter().zip(wrong) {
+        assert!(line.starts_with(&at(name)), "{error}");
+    }
+    for name in ["a.json", "n/b.yaml", "n/same.json"] {
+        fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    let none = format!("{}: holds no Pod; it holds 1 Node", folder.path().display());
+    assert_eq!(read().unwrap_err(), none);
+}
+
+#[test]
 fn null_is_no_document() {
     for text in [
         "null",

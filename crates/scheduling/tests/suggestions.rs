@@ -276,6 +276,26 @@ fn each_filter_has_its_suggestion() {
 }
 
 #[test]
+fn several_taints_or_labels_need_several_changes_and_one_state_recovers_once() {
+    let taints = |keys: [(&str, &str); 2]| {
+        let taints = keys.map(|(key, effect)| json!({ "key": key, "effect": effect }));
+        node("n", 4, json!({}), json!({ "taints": taints }))
+    };
+    let words = |node, spec| one(node, vec![], pod("new", "", 1, spec));
+    let dedicated = taints([("db", "NoSchedule"), ("gpu", "NoExecute")]);
+    let both = "n: a toleration of db:NoSchedule and a toleration of gpu:NoExecute";
+    assert_eq!(words(dedicated, json!({})), [both]);
+    let state = "node.kubernetes.io/unreachable";
+    let lost = taints([(state, "NoSchedule"), (state, "NoExecute")]);
+    let recovers = format!("n: the node recovered from {state}");
+    assert_eq!(words(lost, json!({})), [recovers]);
+    let bare = node("n", 4, json!({}), json!({}));
+    let selector = json!({ "nodeSelector": { "disk": "ssd", "rack": "b" } });
+    let labels = "n: the label disk=ssd on the node and the label rack=b on the node";
+    assert_eq!(words(bare, selector), [labels]);
+}
+
+#[test]
 fn a_missing_topology_label_is_suggested_with_a_value_that_helps() {
     let near = json!({ "affinity": { "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
         { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "web" } } }] } } });

@@ -12,7 +12,7 @@ pub enum Suggestion {
     Uncordon,
     /// Add a toleration of this taint to the pod.
     AddToleration(Taint),
-    /// The node recovers from the state that sets this taint.
+    /// The node recovers from the state that sets this taint, and others with its key.
     Recover(Taint),
     /// Add this label to the node.
     AddLabel {
@@ -94,7 +94,7 @@ impl Suggestion {
                 effect: taint.effect.clone(),
                 ..Toleration::default()
             }),
-            Self::Recover(taint) => node.spec.taints.retain(|known| known != taint),
+            Self::Recover(taint) => node.spec.taints.retain(|known| known.key != taint.key),
             Self::AddLabel { key, value } => {
                 node.metadata.labels.insert(key.clone(), value.clone());
             }

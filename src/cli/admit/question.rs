@@ -3,7 +3,8 @@
 use super::Arguments;
 use crate::cli::{Failure, mistakes::Mistakes};
 use evictd_admission::{Failure as Finding, Insufficient, Outcome, fit};
-use evictd_document::{Document, DocumentError, LARGE, SMALL};
+use evictd_command::warn;
+use evictd_document::{Document, DocumentError, SMALL, pods_at};
 use evictd_pod::wire::ConditionStatus;
 use evictd_pod::{Node, Pod, Quantity, resources};
 use evictd_signals::NodeCondition;
@@ -44,8 +45,11 @@ impl Arguments {
             return mistakes.finish(None);
         }
         let pod = mistakes.keep(pod(&self.pod));
-        let pods = self.pods.as_ref().map_or(Ok(Vec::new()), |file| pods(file));
-        let pods = mistakes.keep(pods).unwrap_or_default();
+        let pods = self.pods.as_deref().map(pods_at).transpose();
+        let (pods, assumptions) = mistakes.keep(pods).flatten().unwrap_or_default();
+        for assumption in assumptions.lines() {
+            warn("evictd", &assumption);
+        }
         let node = self.node.as_ref().map(|file| node(file)).transpose();
         let node = mistakes.keep(node).flatten();
         let conditions = each(&mut mistakes, self.conditions.as_ref(), condition);
@@ -102,10 +106,6 @@ fn is_stdin(file: &Path) -> bool {
 
 pub(super) fn pod(file: &Path) -> Result<Pod, DocumentError> {
     Document::read(file, SMALL)?.pod()
-}
-
-fn pods(file: &Path) -> Result<Vec<Pod>, DocumentError> {
-    Document::read(file, LARGE)?.pods()
 }
 
 fn node(file: &Path) -> Result<Node, DocumentError> {

@@ -8,7 +8,7 @@ use super::{
 use anyhow::{Context, anyhow};
 use evictd_cluster_client::{Access, ApiError, Credentials, Reader};
 use evictd_command::Failure;
-use evictd_document::{Document, DocumentError};
+use evictd_document::{Assumptions, Document, DocumentError};
 use evictd_node_config::{self as config, Loaded, Refused};
 use std::{collections::HashSet, path::Path, time::Duration};
 use sysinfo::System;
@@ -100,8 +100,12 @@ impl Asked<'_> {
             (Some(file), _) => (config::open(file), format!("from {}", file.display())),
             (None, configz) => rules(node, configz),
         };
+        let pods = Document::new(format!("the pods of {node}"), pods);
+        let pods = pods.and_then(|document| document.pods());
         Ok(Sources {
-            pods: Document::new(format!("the pods of {node}"), pods),
+            pods: pods
+                .map(|pods| (pods, Assumptions::default()))
+                .map_err(Into::into),
             summary: Document::new(format!("the summary of {node}"), summary),
             node: node_and_lease(node, answers.node, answers.lease),
             freed: freed(answers.events),

@@ -132,6 +132,25 @@ fn a_calm_node_is_reported_with_the_first_candidate() {
 }
 
 #[test]
+fn pods_are_read_from_a_directory_as_from_a_list() {
+    let files = Files::real();
+    let text = fs::read(files.path("pods.json")).unwrap();
+    let list: Value = serde_json::from_slice(&text).unwrap();
+    fs::create_dir_all(files.path("dump/shop")).unwrap();
+    for (index, pod) in list["items"].as_array().unwrap().iter().enumerate() {
+        let folder = if index % 2 == 0 { "dump" } else { "dump/shop" };
+        let mut pod = pod.clone();
+        pod["kind"] = json!("Pod");
+        files.write(&format!("{folder}/{index}.json"), &pod.to_string());
+    }
+    let mut command = crate::evictd(&["explain", "--now", NOW, "-o", "json"]);
+    command.current_dir(files.folder.path());
+    command.args(["--pods", "dump", "--summary", "summary.json"]);
+    let output = program::run(&mut command, "");
+    assert_eq!(program::answer(&output), files.json(&[]));
+}
+
+#[test]
 fn a_node_under_pressure_is_reported_with_the_victim_and_the_reason() {
     let files = Files::real();
     files.write("config.yaml", SHORT);

@@ -107,6 +107,8 @@ pub struct Loader<'r, R> {
     files: Vec<Mistakes>,
     /// The kind of objects without one, by the path of the file that is being read.
     kind_of_file: Option<&'static str>,
+    /// Whether the file that is being read is one of a directory, several of which may hold the same object.
+    is_found: bool,
     /// How many objects there were, of any kind.
     found: usize,
 }
@@ -146,6 +148,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
             held: Vec::new(),
             files: Vec::new(),
             kind_of_file: None,
+            is_found: false,
             found: 0,
         }
     }
@@ -165,8 +168,10 @@ impl<'r, R: Receiver> Loader<'r, R> {
         }
         let before = self.found;
         self.kind_of_file = kind_of_path(&name);
+        self.is_found = true;
         let read = self.read_text(name.clone(), text);
         self.kind_of_file = None;
+        self.is_found = false;
         if self.found > before || read.as_ref().is_err_and(may_hide_objects) {
             return read;
         }
@@ -366,6 +371,12 @@ impl<'r, R: Receiver> Loader<'r, R> {
             return None;
         }
         if !metadata.uid.is_empty() && !self.ids.insert((*metadata.uid).into()) {
+            if self.as_kubelet && self.is_found {
+                let assumption = "of objects with the same UID only the first is used";
+                let name = || object.to_string();
+                self.loaded.assumptions.add(assumption, name);
+                return None;
+            }
             let message = format!("{:?} is also the UID of another object", metadata.uid);
             self.wrong(found, object.to_string(), "metadata.uid", &message);
             return None;

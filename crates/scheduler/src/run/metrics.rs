@@ -173,6 +173,8 @@ pub(crate) struct Metrics {
     pub(crate) authentication_attempts: Counters<1>,
     /// `result`.
     pub(crate) authentication_duration: Histograms<1>,
+    /// `username`, of which few are told apart, because clients choose them.
+    pub(crate) authenticated_user_requests: Counters<1>,
     /// `result` (allowed, no-opinion, error).
     pub(crate) authorization_attempts: Counters<1>,
     /// `result`.
@@ -301,7 +303,8 @@ const FINE: Buckets = Buckets(0.000_01, 1.5, 20);
 const LONG: Buckets = Buckets(0.01, 2.0, 20);
 
 /// The counters whose names upstream do not end in `_total`.
-const SHORT_NAMES: [&str; 2] = [
+const SHORT_NAMES: [&str; 3] = [
+    "authenticated_user_requests",
     "authentication_attempts",
     "volcano_total_preemption_attempts",
 ];
@@ -341,6 +344,7 @@ impl Metrics {
             events_dropped: make.counters(opts("scheduler_events_dropped", Alpha, "Events that were not sent because too many waited"), []),
             authentication_attempts: make.counters(opts("authentication_attempts", Alpha, "Attempts to authenticate a client, by result"), ["result"]),
             authentication_duration: make.histograms(opts("authentication_duration_seconds", Alpha, "Duration of authenticating a client"), ["result"], MILLISECONDS),
+            authenticated_user_requests: make.counters(opts("authenticated_user_requests", Alpha, "Authenticated requests by user: the usual names, email_id, or other"), ["username"]),
             authorization_attempts: make.counters(opts("authorization_attempts", Alpha, "Attempts to authorize a request, by result"), ["result"]),
             authorization_duration: make.histograms(opts("authorization_duration_seconds", Alpha, "Duration of authorizing a request"), ["result"], MILLISECONDS),
             feature_enabled: make.gauges(opts("kubernetes_feature_enabled", Beta, "Whether a feature gate is on"), ["name", "stage"]),

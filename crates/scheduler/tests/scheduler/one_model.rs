@@ -27,6 +27,10 @@ fn pod(name: &str, spec: &Value) -> Value {
 
 /// The answer of a command about these objects, and its warnings.
 fn asked(command: &str, cluster: &[Value], pods: &Value) -> (Value, String) {
+    asked_with(command, &[], cluster, pods)
+}
+
+fn asked_with(command: &str, flags: &[&str], cluster: &[Value], pods: &Value) -> (Value, String) {
     let (cluster, pods) = (file(&json!(cluster)), file(pods));
     let flag = if command == "simulate" {
         "--pods"
@@ -34,8 +38,12 @@ fn asked(command: &str, cluster: &[Value], pods: &Value) -> (Value, String) {
         "--pod"
     };
     let mut program = scheduler();
-    program.args([command, "-o", "json", "--cluster"]);
-    program.arg(cluster.path()).arg(flag).arg(pods.path());
+    program.args([command, "-o", "json"]).args(flags);
+    program
+        .arg("--cluster")
+        .arg(cluster.path())
+        .arg(flag)
+        .arg(pods.path());
     let output = program::run(&mut program, "");
     (answer(&output), stderr(&output))
 }
@@ -494,5 +502,39 @@ fn explain_plan_and_simulate_say_the_same_of_a_tree_of_groups() {
         );
         let (answer, _) = simulated(&whole, &web);
         assert_eq!(answer["placed"], placed, "{cpu}");
+    }
+}
+
+/// S7-036: the pods of a group of 1.37 have its priority, whatever its policy. kube-scheduler 1.36 does not compare priorities.
+#[test]
+fn a4_every_command_checks_the_priorities_of_a_group_as_the_release_does() {
+    let error = "all pods in a single pod group should have the same priority as the pod group's priority, got 7 and 100";
+    let mut web = pod(
+        "web",
+        &json!({ "schedulingGroup": { "podGroupName": "g" }, "priority": 7 }),
+    );
+    web["metadata"]["uid"] = json!("web");
+    for policy in [json!({ "basic": {} }), json!({ "gang": { "minCount": 1 } })] {
+        let group = json!({ "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
+            "metadata": { "name": "g", "namespace": "default" }, "spec": { "schedulingPolicy": policy, "priority": 100 } });
+        let cluster = [node("n1", &json!({})), group];
+        let asked = |command: &str, release: &str| {
+            let release = format!("--emulated-version={release}");
+            asked_with(command, &[&release], &cluster, &web).0
+        };
+        let (explained, planned) = (asked("explain", "1.37"), asked("plan", "1.37"));
+        assert_eq!(explained["chosen"], json!(null));
+        assert_eq!(explained["gang"]["message"], error);
+        assert_eq!(planned["fitsWithoutPreemption"], false);
+        assert_eq!(planned["message"], error);
+        let simulated = asked("simulate", "1.37");
+        assert_eq!(simulated["unschedulable"], json!({ "default/web": error }));
+
+        assert_eq!(asked("explain", "1.36")["chosen"], "n1");
+        assert_eq!(asked("plan", "1.36")["fitsWithoutPreemption"], true);
+        assert_eq!(
+            asked("simulate", "1.36")["placed"],
+            json!({ "default/web": "n1" })
+        );
     }
 }

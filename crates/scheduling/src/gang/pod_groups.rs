@@ -90,7 +90,7 @@ impl PodGroups {
     }
 
     /// Places the waiting pods of a pod's gang together, with those of its whole tree, and takes them back. `None` if the pod is
-    /// in no gang.
+    /// in no gang, or in a valid group with the policy `basic`.
     pub fn place(
         &self,
         cluster: &mut Cluster,
@@ -111,9 +111,6 @@ impl PodGroups {
             }
         };
         let root = tree.root()?;
-        if !root.object.is_barrier() {
-            return None;
-        }
         let leaf = tree.leaf(&name)?;
         let quorum = tree.groups[leaf].quorum;
         let mut members = self.members(cluster, &tree);
@@ -128,12 +125,14 @@ impl PodGroups {
         let leaves = tree.leaves();
         let scheduled = leaves.flat_map(|leaf| self.groups.common_of_bound(leaf));
         let scheduled: Vec<_> = scheduled.collect();
-        if leaf == 0 && placement.waiting < placement.needed {
+        let release = cluster.compatibility().release();
+        let is_tried_together = root.object.is_barrier();
+        if is_tried_together && leaf == 0 && placement.waiting < placement.needed {
             let message = format!("pod group {name:?} has not all its pods yet");
             placement.message = Some(message);
-        } else if let Some(invalid) = validate(&root.object, &members, &scheduled) {
+        } else if let Some(invalid) = validate(release, &root.object, &members, &scheduled) {
             placement.message = Some(invalid);
-        } else {
+        } else if is_tried_together {
             cluster.begin_sharing();
             let framework = std::slice::from_ref(framework);
             placement.try_members(cluster, framework, (&tree, leaf), &mut members);
@@ -142,7 +141,8 @@ impl PodGroups {
         for pod in members.into_iter().filter_map(|member| member.pod) {
             cluster.release(pod);
         }
-        Some(placement)
+        // A pod of the policy `basic` gets a node by itself, unless its group is invalid.
+        (is_tried_together || placement.message.is_some()).then_some(placement)
     }
 
     fn scheduled(&self, group: &str) -> ScheduledPods {

@@ -2,13 +2,15 @@
 
 use super::forest::GroupObject;
 use super::{CommonFields, Member};
+use evictd_pod::compatibility::Release;
 use std::borrow::Borrow;
 
 /// Why the pods of a tree with this root cannot be scheduled together; `None` if they can. `scheduled` are the pods that have a node.
 ///
 /// An API server stores `preemptionPolicy` of a group only with the gate `PodGroupPreemptionPolicy`. So a group that has the
-/// field is checked as with that gate.
+/// field is checked as with that gate. kube-scheduler 1.36, which knows no trees, compares only the names of the schedulers.
 pub(crate) fn validate(
+    release: Release,
     root: &GroupObject,
     members: &[Member],
     scheduled: &[impl Borrow<CommonFields>],
@@ -18,22 +20,31 @@ pub(crate) fn validate(
         .map(|member| CommonFields::of(&member.wire))
         .collect();
     let first = waiting.first()?;
+    let is_tree = matches!(root, GroupObject::CompositePodGroup(_));
+    let compares_all = is_tree || release >= Release::V1_37;
     let scheduled = scheduled.iter().map(Borrow::borrow);
     waiting
         .iter()
         .chain(scheduled)
-        .find_map(|pod| problem(root, first, pod))
+        .find_map(|pod| match other_scheduler(first, pod) {
+            None if compares_all => problem(root, first, pod),
+            found => found,
+        })
+}
+
+const START: &str = "all pods in a single pod group should have the same";
+
+fn other_scheduler(first: &CommonFields, pod: &CommonFields) -> Option<String> {
+    (pod.scheduler != first.scheduler).then(|| {
+        format!(
+            "{START} .spec.schedulerName set, got: {:?} and {:?}",
+            pod.scheduler, first.scheduler
+        )
+    })
 }
 
 fn problem(root: &GroupObject, first: &CommonFields, pod: &CommonFields) -> Option<String> {
-    const START: &str = "all pods in a single pod group should have the same";
     let priority = root.priority();
-    if pod.scheduler != first.scheduler {
-        return Some(format!(
-            "{START} .spec.schedulerName set, got: {:?} and {:?}",
-            pod.scheduler, first.scheduler
-        ));
-    }
     if pod.priority != priority {
         return Some(format!(
             "{START} priority as the pod group's priority, got {} and {priority}",

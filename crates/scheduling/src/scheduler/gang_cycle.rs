@@ -67,7 +67,9 @@ impl Scheduler {
         }
         let scheduled = self.state.queue.common_of_scheduled(&gang.tree);
         let root = gang.tree.root().map(|root| &root.object);
-        if let Some(message) = root.and_then(|root| validate(root, &members, &scheduled)) {
+        let release = self.state.cluster().compatibility().release();
+        let validate = |root| validate(release, root, &members, &scheduled);
+        if let Some(message) = root.and_then(validate) {
             return self.fail_group(now, gang, members, &message);
         }
         let domains = gang.tree.domains(self.state.cluster());

@@ -99,8 +99,14 @@ struct Trial<'a> {
     pod: wire::Pod,
 }
 
-/// The plugin that rejects a pod, with its messages.
-type Rejected = (String, Vec<String>);
+/// Why the pod does not fit after some changes.
+#[derive(Debug, Default, PartialEq)]
+struct Rejected {
+    plugin: String,
+    reasons: Vec<String>,
+    /// What would be done about it. Of two taints, or of two labels, the reasons are the same.
+    next: Option<Suggestion>,
+}
 
 impl<'a> Trial<'a> {
     fn new(
@@ -175,8 +181,15 @@ impl evictd_what_if::Trial for Trial<'_> {
     type Obstacle = Rejected;
 
     fn obstacle(&mut self, suggestions: &[Suggestion]) -> Option<Rejected> {
-        let rejected = self.changed(suggestions, |trial, _, _, pod| {
-            trial.framework.rejection(trial.cluster, pod, trial.id)
+        let rejected = self.changed(suggestions, |trial, node, wire, pod| {
+            let rejected = trial.framework.rejection(trial.cluster, pod, trial.id);
+            let (plugin, reasons) = rejected?;
+            let next = propose::of_fields(&plugin, node, wire);
+            Some(Rejected {
+                plugin,
+                reasons,
+                next,
+            })
         });
         // A change may have made the pod invalid.
         rejected.unwrap_or_else(|| Some(Rejected::default()))
@@ -187,8 +200,11 @@ impl Propose for Trial<'_> {
     fn proposals(
         &mut self,
         suggestions: &[Suggestion],
-        (plugin, reasons): &Rejected,
+        rejected: &Rejected,
     ) -> Vec<Options<Suggestion>> {
+        let Rejected {
+            plugin, reasons, ..
+        } = rejected;
         let proposals = self.changed(suggestions, |trial, node, wire, pod| {
             let here = (&*trial.cluster, trial.id);
             propose::proposals(here, (node, wire), pod, (plugin, reasons))

@@ -17,8 +17,7 @@ pub(super) fn proposals(
 ) -> Vec<Options<Suggestion>> {
     match plugin {
         "NodeUnschedulable" => vec![first_of([Suggestion::Uncordon])],
-        "TaintToleration" => vec![first_of(taint(node, wire))],
-        "NodeAffinity" => vec![first_of(node_affinity(node, &wire.spec))],
+        "TaintToleration" | "NodeAffinity" => vec![first_of(of_fields(plugin, node, wire))],
         "NodeResourcesFit" => {
             let reasons = reasons.iter();
             let mut capacity = reasons.filter_map(|reason| add_capacity(cluster, id, pod, reason));
@@ -39,6 +38,15 @@ pub(super) fn proposals(
             vec![first_of(labels.chain(ending(cluster, pod)))]
         }
         _ => Vec::new(),
+    }
+}
+
+/// The change against a filter that only compares fields of the pod with those of the node.
+pub(super) fn of_fields(plugin: &str, node: &Node, wire: &wire::Pod) -> Option<Suggestion> {
+    match plugin {
+        "TaintToleration" => taint(node, wire),
+        "NodeAffinity" => node_affinity(node, &wire.spec),
+        _ => None,
     }
 }
 

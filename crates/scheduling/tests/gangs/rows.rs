@@ -2,6 +2,7 @@
 
 use crate::placing::{important, important_pods};
 use crate::{Scene, group, pod};
+use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_scheduling::{GroupOutcome, Outcome, Pool};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -190,9 +191,15 @@ fn s7_036_s7_037_pods_that_disagree_with_their_group_are_an_error_of_all() {
             ),
         ),
     ];
-    for (object, other, message) in cases {
+    let scene_of_1_37 = || {
         let mut scene = Scene::new();
+        let release = Compatibility::of(Release::V1_37);
+        scene.scheduler.set_compatibility(release);
         scene.node("one", "4", "a");
+        scene
+    };
+    for (object, other, message) in cases {
+        let mut scene = scene_of_1_37();
         scene.group(object.clone());
         scene.pod("g-0", Some(pod("g-0", "g", "1")));
         scene.pod("g-1", Some(other.clone()));
@@ -202,14 +209,29 @@ fn s7_036_s7_037_pods_that_disagree_with_their_group_are_an_error_of_all() {
         assert_eq!(outcomes(&mut scene), [GroupOutcome::Error(message.clone())]);
         assert_eq!(scene.requested("one"), 0);
         // The pods that run already count, too.
-        let mut scene = Scene::new();
-        scene.node("one", "4", "a");
+        let mut scene = scene_of_1_37();
         let mut runs = other;
         runs["spec"]["nodeName"] = json!("one");
         scene.pod("g-1", Some(runs));
         scene.group(object);
         scene.pod("g-0", Some(pod("g-0", "g", "1")));
         assert_eq!(messages(&mut scene)["g-0"], message);
+    }
+}
+
+/// kube-scheduler 1.36 compares only the names of the schedulers.
+#[test]
+fn pods_of_other_priorities_than_their_group_are_placed_as_1_36_does() {
+    for object in [group("g", 2), basic("g")] {
+        let mut scene = Scene::new();
+        scene.node("one", "4", "a");
+        scene.group(object);
+        for (name, priority) in [("g-0", 5), ("g-1", 7)] {
+            let mut new = pod(name, "g", "1");
+            new["spec"]["priority"] = json!(priority);
+            scene.pod(name, Some(new));
+        }
+        assert_eq!(scene.placed().len(), 2);
     }
 }
 

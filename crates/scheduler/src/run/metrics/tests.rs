@@ -7,6 +7,7 @@ use evictd_scheduling::config::Point;
 
 /// Name, type, level and labels. For a histogram also the first and last bound and their number.
 const EXPECTED: &str = "\
+authenticated_user_requests counter ALPHA username
 authentication_attempts counter ALPHA result
 authentication_duration_seconds histogram ALPHA result 0.001..16.384 15
 authorization_attempts_total counter ALPHA result
@@ -75,6 +76,7 @@ fn touch(metrics: &Metrics) {
     metrics.feature_enabled.set(["SidecarContainers", ""], 1);
     metrics.authentication_attempts.add(["success"], 1);
     metrics.authentication_duration.observe(["success"], 0.1);
+    metrics.authenticated_user_requests.add(["other"], 1);
     metrics.authorization_attempts.add(["allowed"], 1);
     metrics.authorization_duration.observe(["allowed"], 0.1);
     metrics.permit_wait_duration.observe(["Success"], 0.1);

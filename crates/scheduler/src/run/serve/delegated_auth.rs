@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -53,6 +54,18 @@ struct Shared {
     users: Cache<String, Option<User>>,
     rights: Cache<Right, bool>,
     metrics: OnceLock<Metrics>,
+    outage: Outage,
+}
+
+/// Whether tokens cannot be reviewed now.
+#[derive(Default)]
+struct Outage(AtomicBool);
+
+impl Outage {
+    /// Notes whether a review failed. Returns whether that is new and bad, because each client with a guessed token fails one.
+    fn begins(&self, fails: bool) -> bool {
+        !self.0.swap(fails, Ordering::Relaxed) && fails
+    }
 }
 
 /// A user's right to do `verb` on `path`.
@@ -128,6 +141,7 @@ impl DelegatedAuth {
             users: Cache::default(),
             rights: Cache::default(),
             metrics: OnceLock::new(),
+            outage: Outage::default(),
         }))
     }
 
@@ -157,6 +171,10 @@ impl DelegatedAuth {
             metrics.authentication_attempts.add([result], 1);
             let seconds = began.elapsed().as_secs_f64();
             metrics.authentication_duration.observe([result], seconds);
+            if let Ok(user) = &user {
+                let name = user_label(&user.username);
+                metrics.authenticated_user_requests.add([name], 1);
+            }
         }
         // A client that is refused is refused everywhere, also where a client without credentials is let in.
         let user = user?;
@@ -223,11 +241,14 @@ impl DelegatedAuth {
         });
         let path = "/apis/authentication.k8s.io/v1/tokenreviews";
         let answer: Result<Review<TokenStatus>, ApiError> = post(actions, path, &review).await;
+        let begins = self.0.outage.begins(answer.is_err());
         let status = match answer {
             Ok(review) => review.status,
             Err(error) => {
                 // As kube-apiserver: unauthenticated while TokenReview is down. That is not cached.
-                tracing::warn!("a token cannot be reviewed: {error}");
+                if begins {
+                    tracing::warn!("tokens cannot be reviewed: {error}");
+                }
                 return Err(Denied::Unknown);
             }
         };
@@ -265,6 +286,19 @@ impl DelegatedAuth {
         let time = if allowed { times.allowed } else { times.denied };
         self.0.rights.insert(right, allowed, time);
         Ok(allowed)
+    }
+}
+
+/// The label `username`: a name that is always the same, or one for all others.
+fn user_label(name: &str) -> &str {
+    match name {
+        "admin"
+        | "client"
+        | "kube_proxy"
+        | "kubelet"
+        | "system:serviceaccount:kube-system:default" => name,
+        _ if name.contains('@') => "email_id",
+        _ => "other",
     }
 }
 
@@ -312,5 +346,26 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
             cached.clear();
         }
         cached.insert(key, (Instant::now() + time, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outage, user_label};
+
+    #[test]
+    fn an_outage_is_said_once_until_it_ends() {
+        let outage = Outage::default();
+        let failures = [true, true, false, true];
+        assert_eq!(
+            failures.map(|fails| outage.begins(fails)),
+            [true, false, false, true]
+        );
+    }
+
+    #[test]
+    fn only_names_that_are_always_the_same_are_labels() {
+        let labels = ["kubelet", "ann@example.com", "system:anonymous", ""].map(user_label);
+        assert_eq!(labels, ["kubelet", "email_id", "other", "other"]);
     }
 }

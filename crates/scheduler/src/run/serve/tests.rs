@@ -66,12 +66,14 @@ impl Port {
     async fn open() -> Self {
         let api = ApiServer::start().unwrap();
         let actions = actions(&api).await;
+        let (metrics, exposition) = Metrics::new(false);
         let auth = DelegatedAuth::new(
             Some(actions.clone()),
             Some(actions.clone()),
             always_allowed(),
             CacheTimes::default(),
         );
+        let auth = auth.counted(metrics);
         let authority = Authority::new("test").unwrap();
         let identity = authority.sign(&["localhost"]).unwrap();
         let published = json!({ "apiVersion": "v1", "kind": "ConfigMap",
@@ -92,7 +94,6 @@ impl Port {
         let listener = server::bind("--secure-port", &anywhere).await.unwrap();
         let address = listener.local_addr().unwrap();
         let health = Health::default();
-        let (_, exposition) = Metrics::new(false);
         let configz: Page = Arc::new(|request| {
             Box::pin(async move { json!({"asked": request.query}).to_string().into_response() })
         });
@@ -211,8 +212,12 @@ async fn metrics_are_for_those_whom_the_api_server_allows() {
     let (code, text) = port.get("/metrics", "scraper").await;
     assert_eq!(code, 200);
     assert!(text.contains("scheduler_pending_pods"));
-    for _ in 0..3 {
-        assert_eq!(port.get("/metrics", "scraper").await.0, 200);
+    for requests in 2..5 {
+        let (code, text) = port.get("/metrics", "scraper").await;
+        assert_eq!(code, 200);
+        // The name itself would let every client make a series.
+        let line = format!("\nauthenticated_user_requests{{username=\"other\"}} {requests}\n");
+        assert!(text.contains(&line), "{text}");
     }
     // The answers are kept.
     assert_eq!(port.asked("tokenreviews"), 1);
