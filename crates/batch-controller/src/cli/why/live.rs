@@ -22,8 +22,6 @@ struct Needs {
     volumes: bool,
     devices: bool,
     namespaces: bool,
-    /// The owners of pods without a group, which may say how many start together.
-    owners: bool,
 }
 
 impl Needs {
@@ -40,7 +38,6 @@ impl Needs {
             needs.devices |= !pod.spec.resource_claims.is_empty();
             // Pod affinity can select namespaces.
             needs.namespaces |= pod.spec.affinity.is_some();
-            needs.owners |= is_bare_pod_of_a_set(pod);
         }
         for job in jobs {
             needs.volumes |= !job.spec.volumes.is_empty();
@@ -83,11 +80,10 @@ pub(super) fn read(
     }
     further::read(&cluster, conf, &mut read);
     let needs = Needs::of(&read.objects.pods, &read.jobs, scheduler);
-    let has_groups = read
-        .objects
-        .pods
-        .iter()
-        .any(|pod| pod.spec.scheduling_group.is_some() && pod.spec.scheduler_name == scheduler);
+    let pods = read.objects.pods.iter();
+    let mut pods = pods.filter(|pod| pod.spec.scheduler_name == scheduler);
+    let has_groups = pods.clone().any(|pod| pod.spec.scheduling_group.is_some());
+    let has_sets = pods.any(|pod| pod.spec.node_name.is_empty() && is_bare_pod_of_a_set(pod));
     let mut optional = OptionalKinds {
         cluster: &cluster,
         read,
@@ -99,7 +95,7 @@ pub(super) fn read(
         optional.list(&UPSTREAM_POD_GROUPS, Object::UpstreamPodGroup);
         optional.list(&WORKLOADS, Object::Workload);
     }
-    if needs.owners {
+    if has_sets {
         let effect = "the pods that they own seem to start one by one";
         optional.list_or(&REPLICA_SETS, Object::Owner, effect);
         optional.list_or(&STATEFUL_SETS, Object::Owner, effect);
