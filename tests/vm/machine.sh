@@ -20,6 +20,7 @@ install_missing() {
     DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends "${packages[@]}" >&2
 }
 
+OF_ANY_AGE='Acquire::Check-Valid-Until "false";' # of sid: a mirror may be some weeks old
 # of_release COMMAND...: an apt command as the machine's release answers it. What apt knows of another release than this machine's
 # is kept in the cache, and comes from the same mirror.
 of_release() {
@@ -28,7 +29,7 @@ of_release() {
         mkdir -p "$apt"/{lists,archives}/partial
         echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $release main" >"$apt/sources.list"
         printf '%s\n' "Dir::State::lists \"$apt/lists\";" "Dir::Cache \"$apt\";" "Dir::Etc::sourcelist \"$apt/sources.list\";" \
-            'Dir::Etc::sourceparts "-";' 'APT::Sandbox::User "root";' >"$apt/apt.conf"
+            'Dir::Etc::sourceparts "-";' 'APT::Sandbox::User "root";' "$OF_ANY_AGE" >"$apt/apt.conf"
         local -x APT_CONFIG=$apt/apt.conf
     fi
     "$@"
