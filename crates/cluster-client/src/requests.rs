@@ -175,7 +175,7 @@ where
             let answer = answer.await;
             let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
             requests.ended(&method, code, began);
-            let size = is_sized.then(|| Size {
+            let size = is_sized.then_some(Size {
                 requests,
                 method,
                 read: 0,
