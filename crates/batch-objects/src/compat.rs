@@ -160,9 +160,9 @@ pub enum Difference {
     /// Failed calls to an ignorable extender are ignored. In Volcano no pod is evicted and no job is ready while they fail
     /// (S6-224).
     IgnorableExtender,
-    /// A part of a job with a network topology that may start with fewer pods is tried wherever these could fit. In Volcano it
-    /// is tried only in groups of nodes that have room for all its pending pods together, so an elastic job that is larger than
-    /// the cluster never starts (S6-178).
+    /// A part of a job with a network topology that may start with fewer pods is tried wherever these could fit. Volcano tries
+    /// only groups of nodes with room for all its pending pods. There an elastic job that is larger than the cluster never
+    /// starts (S6-178).
     ElasticPartsStart,
 }
 

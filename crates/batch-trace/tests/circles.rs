@@ -389,6 +389,38 @@ fn a_gang_that_the_nodes_cannot_hold_keeps_no_other_queue_waiting() {
     assert_eq!(played(&trace, conf, Compat::EVICTD).finished, 1);
 }
 
+/// Room was freed for `gang`. By the time that it is free, the share of its queue is too small for the gang.
+#[test]
+fn room_that_a_job_may_not_use_is_promised_to_it_no_longer() {
+    let job = |name: &str,
+               queue: &str,
+               (arrival, duration): (u32, u32),
+               [replicas, least, cpu, memory]: [u32; 4]| {
+        let requests = json!({"cpu": cpu, "memory": format!("{memory}Gi")});
+        let task =
+            json!({"name": "w", "replicas": replicas, "minAvailable": least, "requests": requests});
+        json!({"name": name, "queue": queue, "arrival": arrival, "duration": duration, "tasks": [task]})
+    };
+    let trace = json!({
+        "nodes": [{"name": "node", "count": 1, "allocatable": {"cpu": 8, "memory": "32Gi"}}],
+        "queues": [
+            {"name": "q0", "weight": 3}, {"name": "q1", "weight": 1},
+            {"name": "q2", "weight": 3, "guarantee": {"cpu": 2}},
+        ],
+        "jobs": [
+            job("never", "q0", (8, 96), [2, 2, 4, 1]),
+            job("first", "q1", (15, 290), [3, 1, 4, 6]),
+            job("gang", "q2", (50, 92), [2, 2, 3, 1]),
+            job("other", "q0", (51, 53), [5, 1, 4, 7]),
+        ],
+        "terminationSeconds": 3,
+    });
+    let conf = "actions: \"enqueue, reclaim, preempt, allocate, backfill\"\ntiers:\n- plugins:\n  - name: priority\n  \
+                - name: gang\n  - name: conformance\n- plugins:\n  - {name: drf, enablePreemptable: false}\n  \
+                - name: predicates\n  - name: proportion\n  - name: nodeorder\n";
+    assert_eq!(played(&trace, conf, Compat::EVICTD).finished, 3);
+}
+
 #[test]
 fn a_job_of_high_priority_starts_at_once_in_a_full_queue() {
     let low = (0..8).map(|index| {

@@ -135,8 +135,8 @@ impl Document {
     }
 }
 
-/// Reads the pods of a file as [`Document::pods`] does, or those of all JSON and YAML files of a directory and its folders,
-/// where a pod that is in several files counts once. The assumptions say what was left out.
+/// Reads the pods of a file as [`Document::pods`] does, or those of all JSON and YAML files of a directory and its folders.
+/// There a pod that is in several files counts once, and the assumptions name the objects and files that are left out.
 ///
 /// # Errors
 /// If a file or folder cannot be read, all mistakes of all files, and if there are only other objects.

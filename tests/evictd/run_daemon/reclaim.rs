@@ -115,10 +115,10 @@ fn users_14_a_dead_container_and_an_unused_image_go_and_the_pod_is_spared_becaus
         (&json!(1), &json!(1), &json!(true)),
         "{record}"
     );
-    for what in ["containers", "images"] {
-        let freed = daemon.count(&format!("evictd_reclaimed_bytes_total{{what=\"{what}\"}}"));
-        assert!(freed > 15 * MI, "{what}: {freed}");
-    }
+    // A busy runtime frees the container's layer when the image is removed already.
+    let freed = ["containers", "images"]
+        .map(|what| daemon.count(&format!("evictd_reclaimed_bytes_total{{what=\"{what}\"}}")));
+    assert!(freed.iter().sum::<u64>() > 35 * MI, "{freed:?}");
     daemon.some_turns_pass();
     assert!(bystander.lives());
     assert_eq!(daemon.history().len(), 1);

@@ -317,10 +317,7 @@ impl Object for wire::Pod {
         interner.specs.share(&mut pod.spec);
         let version = number(&pod.metadata.resource_version);
         let phase = Phase::of(pod.status.phase.as_str());
-        let text = |is_known: bool, text: &str| match is_known {
-            true => Box::default(),
-            false => Box::from(text),
-        };
+        let text = |is_known: bool, text: &str| if is_known { "" } else { text }.into();
         let rare = Rare {
             deleted_at: pod.metadata.deletion_timestamp,
             grace: pod.metadata.deletion_grace_period_seconds,

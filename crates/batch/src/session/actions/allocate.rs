@@ -9,6 +9,7 @@ use crate::session::actions::task_placement::{self, Goal};
 use crate::session::domain_search;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
+use crate::session::snapshot::Freed;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::transaction::Operations;
 use evictd_batch_objects::{Difference, PodGroupPhase};
@@ -132,7 +133,7 @@ fn line(session: &mut Session<'_>) -> Line {
             });
         }
         line.jobs[queue].push(job, |one, other| session.tx.tiers().job_before(one, other));
-        if session.tx.snapshot.jobs[job].freed {
+        if session.tx.snapshot.jobs[job].freed != Freed::None {
             line.nominated.push(job);
         }
     }

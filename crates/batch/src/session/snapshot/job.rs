@@ -2,6 +2,7 @@
 
 use crate::session::snapshot::fit::FitError;
 use crate::session::snapshot::ids::{DomainId, QueueId, TaskId};
+use crate::session::snapshot::node::Freed;
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::sub_jobs::JobTopology;
@@ -94,8 +95,8 @@ pub(crate) struct Job {
     pub(crate) gated: Resource,
     /// Whether nodes are reserved against it in this session.
     pub(crate) excluded: bool,
-    /// Whether nodes are being freed for its tasks, or were just freed.
-    pub(crate) freed: bool,
+    /// The room that evictions make for its tasks, on all its nominated nodes.
+    pub(crate) freed: Freed,
     /// Why this session did not enqueue it.
     pub(crate) not_enqueued_because: Option<String>,
     /// The domain where its pods are tried just now.
@@ -145,7 +146,7 @@ impl Job {
             total_request: Resource::default(),
             gated: Resource::default(),
             excluded: false,
-            freed: false,
+            freed: Freed::None,
             not_enqueued_because: None,
             within: None,
             best_domain: None,

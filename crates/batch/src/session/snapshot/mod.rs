@@ -18,7 +18,7 @@ pub(crate) use facts::{Budget, Facts, Quota};
 pub(crate) use job::{
     GROUP_MARKS, Job, TOPOLOGY_AFFINITY, TOPOLOGY_ANTI_AFFINITY, TOPOLOGY_TASK_ORDER,
 };
-pub(crate) use node::Node;
+pub(crate) use node::{Freed, Node};
 pub(crate) use queue::{Dequeue, Queue};
 
 use crate::conf::PluginName;
@@ -193,14 +193,15 @@ impl Snapshot {
     pub(crate) fn note_freed(&mut self, cluster: &Cluster) {
         for at in 0..self.live.len() {
             let job = self.live[at];
-            self.jobs[job].freed =
-                self.jobs[job].count(Status::Pending) > 0 && self.is_freed_for(job, cluster);
+            self.jobs[job].freed = match self.jobs[job].count(Status::Pending) {
+                0 => Freed::None,
+                _ => self.freed_for(job, cluster),
+            };
         }
     }
 
-    /// Whether the nominated nodes of a job's tasks have room for them, now or later. A nomination stays on the pods
-    /// even if others have taken the room.
-    fn is_freed_for(&self, job: JobId, cluster: &Cluster) -> bool {
+    /// The room for a job's tasks on their nominated nodes. A nomination stays on the pods even if others have taken the room.
+    fn freed_for(&self, job: JobId, cluster: &Cluster) -> Freed {
         let mut promised: HashMap<&str, Resource> = HashMap::new();
         for task in self.tasks_of(job, Status::Pending) {
             let task = &self.tasks[task];
@@ -210,17 +211,17 @@ impl Snapshot {
                 sum.add(&task.request);
             }
         }
-        let mut nodes = promised.iter();
-        let has_room = |(node, sum): (&&str, &Resource)| {
-            let node = cluster.find_node(node);
-            node.is_some_and(|node| self.nodes[node.index()].will_have(sum))
+        let room = |(node, sum): (&&str, &Resource)| match cluster.find_node(node) {
+            Some(node) => self.nodes[node.index()].freed_for(sum),
+            None => Freed::None,
         };
-        !promised.is_empty() && nodes.all(has_room)
+        promised.iter().map(room).min().unwrap_or_default()
     }
 
-    /// Whether the last session failed to place a job, and no node is being freed for it.
+    /// Whether the last session failed to place a job, and victims do not still hold its room. Once they have left, something
+    /// else keeps it from its room, such as the share of its queue.
     pub(crate) fn has_failed(&self, job: JobId) -> bool {
-        self.jobs[job].failed() && !self.jobs[job].freed
+        self.jobs[job].failed() && self.jobs[job].freed != Freed::Later
     }
 
     /// The amount promised to a job and not yet allocated, if it was enqueued or runs. After a failed attempt evictd

@@ -21,6 +21,18 @@ pub(crate) struct Node {
     pub(crate) tasks: Vec<TaskId>,
 }
 
+/// Whether evictions made room for a job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Freed {
+    /// They made none, or others have taken it.
+    #[default]
+    None,
+    /// Victims still hold a part of it.
+    Later,
+    /// All of it is free.
+    Now,
+}
+
 impl Node {
     /// Reads all amounts from the cluster, between sessions.
     pub(crate) fn read(&mut self, cluster: &Cluster, dims: &mut Dims, id: NodeId) {
@@ -116,6 +128,17 @@ impl Node {
     /// Whether the idle amounts suffice for all tasks that wait for room here.
     pub(crate) fn covers_pipelined(&self) -> bool {
         self.pipelined.within(&self.idle, Unnamed::Zero)
+    }
+
+    /// The room for a request that waits for evictions here.
+    pub(crate) fn freed_for(&self, request: &Resource) -> Freed {
+        if !self.will_have(request) {
+            Freed::None
+        } else if self.has_idle(request) {
+            Freed::Now
+        } else {
+            Freed::Later
+        }
     }
 
     /// Whether it fits after the pending evictions.
