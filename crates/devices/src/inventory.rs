@@ -373,12 +373,21 @@ impl Inventory {
         self.shared = Some(BTreeSet::new());
     }
 
+    /// The pods of the gang may use this assumed allocation, too.
+    pub fn share(&mut self, claim: &str) {
+        if let Some(shared) = &mut self.shared
+            && self.assumed.contains_key(claim)
+        {
+            shared.insert(claim.to_owned());
+        }
+    }
+
     /// From now on pods wait until the API server shows the allocations of other pods' claims.
     pub fn end_sharing(&mut self) {
         self.shared = None;
     }
 
-    /// The assumed allocation of a claim, by UID, since [`Inventory::begin_sharing`], and its number of pods.
+    /// The assumed allocation of a claim, by UID, that the pods of the gang may use, and its number of pods.
     pub fn shared(&self, claim: &str) -> Option<(&Allocation, usize)> {
         self.shared
             .as_ref()

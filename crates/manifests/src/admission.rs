@@ -69,6 +69,7 @@ impl Admission {
             Object::ResourceClaimTemplate(template) => {
                 self.claims.add_template((**template).clone());
             }
+            Object::PodGroup(group) => self.claims.add_group(group),
             _ => {}
         }
     }
@@ -100,6 +101,7 @@ impl Admission {
                 let fields = (&mut spec.priority, &mut spec.priority_class_name);
                 let classes = &self.priority_classes;
                 classes.set_group_priority(&group.metadata, fields)?;
+                completed.objects = self.claims.claims_of_group(&mut group);
                 completed.objects.push(Object::PodGroup(group));
             }
             Object::CompositePodGroup(mut group) => {

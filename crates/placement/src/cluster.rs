@@ -1,6 +1,7 @@
 //! The cluster: nodes, pods and the objects that they refer to.
 
 mod devices;
+mod group_claims;
 mod objects;
 mod pods;
 mod sharing;
@@ -8,6 +9,7 @@ mod statement;
 mod to_wire;
 
 pub(crate) use devices::NodeView;
+use group_claims::GroupClaims;
 use sharing::Chosen;
 pub(crate) use sharing::ChosenVolume;
 pub use statement::Statement;
@@ -54,6 +56,7 @@ pub struct Cluster {
     namespaces: Objects<Symbol, Labels>,
     storage: Storage,
     devices: Inventory,
+    group_claims: GroupClaims,
     chosen: Option<Chosen>,
     images: Images,
     topologies: Topologies,
@@ -138,6 +141,7 @@ impl Default for Cluster {
             namespaces: Objects::default(),
             storage: Storage::default(),
             devices: Inventory::default(),
+            group_claims: GroupClaims::default(),
             chosen: None,
             images: Images::default(),
             topologies: Topologies::default(),

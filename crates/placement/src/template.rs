@@ -7,7 +7,7 @@ use crate::labels::Labels;
 use crate::selector::{NodeSelector, Requirement, Selector};
 use crate::symbol::{Symbol, Symbols};
 use evictd_pod::predicates;
-use evictd_pod::resource_claims::{PodClaim, claims_of};
+use evictd_pod::resource_claims::{PodClaim, entries_of};
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Affinity, PodAffinityTerm, TopologySpreadConstraint};
 
@@ -69,22 +69,50 @@ pub struct Template {
     pub features: Features,
 }
 
+/// An entry of `spec.resourceClaims`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DeviceClaim {
+    /// Its name within the pod.
+    pub entry: Symbol,
+    /// The `ResourceClaimTemplate` that it names.
+    pub template: Option<Symbol>,
+    /// The claim.
+    pub claim: ClaimSource,
+}
+
 /// A [`PodClaim`] by symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the variants are those of `PodClaim`")]
-pub enum DeviceClaim {
+pub enum ClaimSource {
     Shared(Symbol),
     Own(Symbol),
     NotMade,
     Unknown(Symbol),
 }
 
+impl DeviceClaim {
+    /// The name of the claim, if there is one.
+    pub const fn name(self) -> Option<Symbol> {
+        match self.claim {
+            ClaimSource::Shared(name) | ClaimSource::Own(name) => Some(name),
+            ClaimSource::NotMade | ClaimSource::Unknown(_) => None,
+        }
+    }
+}
+
 fn device_claims(symbols: &mut Symbols, pod: &wire::Pod) -> Box<[DeviceClaim]> {
-    let claims = claims_of(pod).map(|claim| match claim {
-        PodClaim::Shared(name) => DeviceClaim::Shared(symbols.intern(name)),
-        PodClaim::Own(name) => DeviceClaim::Own(symbols.intern(name)),
-        PodClaim::NotMade => DeviceClaim::NotMade,
-        PodClaim::Unknown(name) => DeviceClaim::Unknown(symbols.intern(name)),
+    let claims = entries_of(pod).map(|(entry, claim)| DeviceClaim {
+        entry: symbols.intern(&entry.name),
+        template: entry
+            .resource_claim_template_name
+            .as_ref()
+            .map(|template| symbols.intern(template)),
+        claim: match claim {
+            PodClaim::Shared(name) => ClaimSource::Shared(symbols.intern(name)),
+            PodClaim::Own(name) => ClaimSource::Own(symbols.intern(name)),
+            PodClaim::NotMade => ClaimSource::NotMade,
+            PodClaim::Unknown(name) => ClaimSource::Unknown(symbols.intern(name)),
+        },
     });
     claims.collect()
 }
@@ -377,11 +405,7 @@ impl Template {
                 kind: symbols.intern(&owner.kind),
                 name: symbols.intern(&owner.name),
             }),
-            scheduling_group: spec
-                .scheduling_group
-                .as_ref()
-                .filter(|group| !group.pod_group_name.is_empty())
-                .map(|group| symbols.intern(&group.pod_group_name)),
+            scheduling_group: spec.pod_group().map(|group| symbols.intern(group)),
             node_name: (!placed && !spec.node_name.is_empty())
                 .then(|| symbols.intern(&spec.node_name)),
             node_selector: Labels::new(symbols, &spec.node_selector),

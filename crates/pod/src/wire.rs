@@ -264,6 +264,12 @@ pub struct OwnerReference {
 }
 
 impl PodSpec {
+    /// The name of its `PodGroup`, in the namespace of the pod.
+    pub fn pod_group(&self) -> Option<&str> {
+        let group = self.scheduling_group.as_ref()?;
+        Some(&*group.pod_group_name).filter(|name| !name.is_empty())
+    }
+
     /// The scheduler; absent means `default-scheduler`.
     pub fn scheduler_name_or_default(&self) -> &str {
         match self.scheduler_name.as_str() {

@@ -29,6 +29,12 @@ pub enum PostFilter {
 }
 
 impl PostFilter {
+    /// The plugin of this name in configurations.
+    fn of(name: &str) -> Option<Self> {
+        let all = [Self::DynamicResources, Self::DefaultPreemption];
+        all.into_iter().find(|plugin| plugin.as_str() == name)
+    }
+
     /// The name in configurations.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,6 +55,8 @@ pub struct Framework {
     pub filters: Vec<SharedPlugin>,
     /// Run for a pod that fits on no node.
     pub post_filters: Vec<PostFilter>,
+    /// Run for a group that cannot be placed (S7-060, S7-260).
+    pub pod_group_post_filters: Vec<PostFilter>,
     /// Score the feasible nodes, each with its weight.
     pub scores: Vec<(SharedPlugin, i64)>,
     /// Custom plugins that reserve resources of the chosen node.
@@ -145,6 +153,7 @@ impl Framework {
                 pre_filters: Vec::new(),
                 filters: Vec::new(),
                 post_filters: Vec::new(),
+                pod_group_post_filters: Vec::new(),
                 scores: Vec::new(),
                 reserves: Vec::new(),
                 permits: Vec::new(),
@@ -203,16 +212,10 @@ impl Framework {
                 .filter_map(|name| Some((name, made.get(name)?.clone()?)))
                 .collect::<Vec<(&String, SharedPlugin)>>()
         };
-        let post_filters =
-            profile
-                .points
-                .at(Point::PostFilter)
-                .iter()
-                .filter_map(|name| match name.as_str() {
-                    "DynamicResources" => Some(PostFilter::DynamicResources),
-                    "DefaultPreemption" => Some(PostFilter::DefaultPreemption),
-                    _ => None,
-                });
+        let post_filters = |point| {
+            let names = profile.points.at(point).iter();
+            names.filter_map(|name| PostFilter::of(name)).collect()
+        };
         let scores = at(Point::Score)
             .into_iter()
             .map(|(name, plugin)| (plugin, profile.points.weight(name)));
@@ -232,7 +235,8 @@ impl Framework {
             scheduler_name: profile.scheduler_name.clone(),
             pre_filters: plugins(Point::PreFilter),
             filters: plugins(Point::Filter),
-            post_filters: post_filters.collect(),
+            post_filters: post_filters(Point::PostFilter),
+            pod_group_post_filters: post_filters(Point::PodGroupPostFilter),
             scores: scores.collect(),
             reserves: custom_at(Point::Reserve),
             permits: custom_at(Point::Permit),

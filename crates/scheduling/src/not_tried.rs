@@ -1,6 +1,6 @@
 //! Pods that the scheduler never tries, whatever the nodes have.
 
-use evictd_pod::resource_claims::{StoredClaim, claims_of};
+use evictd_pod::resource_claims::{ClaimUser, StoredClaim, claims_of};
 use evictd_pod::wire::{self, PodPhase};
 use std::fmt;
 
@@ -60,11 +60,10 @@ pub(crate) fn claim_problem<'c>(
     pod: &wire::Pod,
     find: impl Fn(&str, &str) -> Option<StoredClaim<'c>>,
 ) -> Option<String> {
-    let metadata = &pod.metadata;
-    let namespace = metadata.namespace_or_default();
+    let user = ClaimUser::of(pod);
     claims_of(pod).find_map(|claim| {
-        let stored = claim.name().and_then(|name| find(namespace, name));
-        claim.problem((namespace, &metadata.name, &metadata.uid), stored)
+        let stored = claim.name().and_then(|name| find(user.namespace, name));
+        claim.problem(user, stored)
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::{Framework, PostFilter};
 use crate::pre_bind::ClaimRef;
+use crate::recorder::{status, timed};
 use evictd_placement::{
     Checks, Cluster, NodeId, Pod, has_claims, left_over_claim, unavailable_claim,
 };
@@ -122,7 +123,9 @@ impl Framework {
                 PostFilter::DynamicResources
                     if self.has_run_pre_filter(plugin.as_str(), &filtered.pre_filter) =>
                 {
-                    deallocates = self.unavailable_claim(cluster, pod, filtered);
+                    let claim = self.unavailable_claim(cluster, pod, filtered);
+                    // Other pods of the group are not known here.
+                    deallocates = claim.filter(|claim| !claim.is_of_group);
                     let message = claim_message(cluster, pod, filtered, deallocates.as_ref());
                     messages.push(message.to_owned());
                 }
@@ -132,17 +135,24 @@ impl Framework {
                     break;
                 }
                 PostFilter::DefaultPreemption => {
-                    let found = preempt(
-                        &mut checks,
-                        filtered.rejections_by_node(),
-                        victims,
-                        Options {
-                            frees_devices: options.frees_devices || self.frees_devices,
-                            ..options
-                        },
-                        extenders,
-                        is_waiting,
-                    )?;
+                    let options = Options {
+                        frees_devices: options.frees_devices || self.frees_devices,
+                        ..options
+                    };
+                    let rejections = filtered.rejections_by_node();
+                    let (found, took) = timed(&*self.recorder, || {
+                        preempt(
+                            &mut checks,
+                            rejections,
+                            victims,
+                            options,
+                            extenders,
+                            is_waiting,
+                        )
+                    });
+                    let succeeds = found.as_ref().is_ok_and(|plan| plan.choice().is_some());
+                    self.recorder.on_preemption("pod", status(succeeds), took);
+                    let found = found?;
                     let message = found.message(&checks);
                     messages.extend(message.map(|message| format!("preemption: {message}")));
                     plan = Some(found);
@@ -197,6 +207,11 @@ impl Framework {
         let special = cluster.devices().special_claim(pod.uid());
         Some(ClaimRef {
             is_special: special.is_some_and(|special| special.metadata.uid == claim.metadata.uid),
+            is_of_group: claim
+                .status
+                .reserved_for
+                .iter()
+                .any(|consumer| consumer.is_group(&consumer.name)),
             ..ClaimRef::of(&claim.metadata)
         })
     }

@@ -27,6 +27,8 @@ pub struct ClaimRef {
     pub resource_version: String,
     /// Whether it is a special claim for extended resources, which is deleted with its devices.
     pub is_special: bool,
+    /// Whether it is reserved for a group: only if no pod of the group has a node its devices may be deallocated (S7-103).
+    pub is_of_group: bool,
 }
 
 impl ClaimRef {
@@ -37,6 +39,7 @@ impl ClaimRef {
             uid: metadata.uid.to_string(),
             resource_version: metadata.resource_version.to_string(),
             is_special: false,
+            is_of_group: false,
         }
     }
 }

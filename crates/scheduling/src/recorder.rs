@@ -27,6 +27,22 @@ pub trait Recorder: Send + Sync {
 
     /// A plugin's queueing hint for the event has run.
     fn on_hint(&self, plugin: &'static str, event: &'static str, wakes: bool, took: Duration);
+
+    /// The pods of a group, or of a tree of groups, were tried together. The result is `scheduled`, `waiting_on_preemption`,
+    /// `unschedulable` or `error` (S7-054).
+    fn on_group_attempt(&self, _profile: &str, _result: &'static str, _took: Duration) {}
+
+    /// Victims were looked for, for a `pod` or a `podgroup` (S7-054).
+    fn on_preemption(&self, _preemptor: &'static str, _status: &'static str, _took: Duration) {}
+
+    /// A group preempts so many pods. Pods that are only evicted together count once in `disruptions` (S7-054).
+    fn on_group_victims(&self, _pods: usize, _disruptions: usize) {}
+
+    /// A group has so many domains to be placed in (S7-095).
+    fn on_placements(&self, _profile: &str, _count: usize) {}
+
+    /// A group was tried in one domain.
+    fn on_placement(&self, _profile: &str, _is_feasible: bool, _took: Duration) {}
 }
 
 /// Measures nothing.

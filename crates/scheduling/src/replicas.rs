@@ -5,6 +5,7 @@ use crate::framework::Framework;
 use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use evictd_placement::{Cluster, Code};
+use evictd_pod::resource_claims::StoredClaim;
 use evictd_pod::wire::{self, Metadata};
 use std::sync::Arc;
 
@@ -151,6 +152,10 @@ impl Replicas<'_> {
             };
             let devices = self.cluster.devices_mut();
             let mut claim = devices.claim(&namespace, name)?.clone();
+            if StoredClaim::of(&claim.metadata).group.is_some() {
+                // All pods of a group share it.
+                continue;
+            }
             *name = format!("{name}-copy-{number}");
             if devices.claim(&namespace, name).is_some() {
                 // The claim of another pod has the name.

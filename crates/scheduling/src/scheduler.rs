@@ -444,6 +444,13 @@ impl Scheduler {
         self.state.take_incoming()
     }
 
+    /// As [`Self::take_incoming_pods`] for entities: pods without a group (`pod`) and trees of groups (`podgroup`).
+    pub fn take_incoming_entities(
+        &mut self,
+    ) -> impl Iterator<Item = (Pool, &'static str, &'static str, u64)> + use<> {
+        self.state.take_incoming_entities()
+    }
+
     /// Results of pod groups since the last call.
     pub fn take_group_results(&mut self) -> Vec<GroupResult> {
         self.binding.results.take_groups()

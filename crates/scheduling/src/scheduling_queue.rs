@@ -1,6 +1,7 @@
 //! The scheduling queue: changes of objects go in, and the next pods to try come out.
 
 mod claims;
+mod entities;
 mod gangs;
 mod hint_context;
 mod lifecycle;

@@ -162,8 +162,14 @@ impl<'i> Holders<'i> {
             if let Some(allocation) = &claim.status.allocation {
                 holders.add(allocation, &pools, || {
                     let name = claim.metadata.full_name();
-                    let pods = claim.status.reserved_for.iter();
-                    let pods: Names = pods.map(|pod| pod.name.clone()).collect();
+                    let reserved = &claim.status.reserved_for;
+                    if let [group] = reserved.as_slice()
+                        && group.is_group(&group.name)
+                    {
+                        let group = &group.name;
+                        return format!("claim {name} until PodGroup {group} is deleted");
+                    }
+                    let pods: Names = reserved.iter().map(|pod| pod.name.clone()).collect();
                     match pods.count {
                         0 => format!("claim {name}, which no pod uses, until it is deallocated"),
                         1 => format!("claim {name} until pod {} ends", pods.text()),

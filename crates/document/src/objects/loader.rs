@@ -77,6 +77,8 @@ struct Held {
 }
 
 enum Content {
+    /// A pod group with claims, which may come from templates.
+    Group(Object),
     Pod(Box<PodManifest>),
     Workload(Box<Value>),
 }
@@ -247,7 +249,10 @@ impl<'r, R: Receiver> Loader<'r, R> {
     /// # Errors
     /// Every mistake of every source together, at most a hundred of each.
     pub fn finish(mut self) -> Result<Loaded, ObjectsError> {
-        for held in std::mem::take(&mut self.held) {
+        let mut all = std::mem::take(&mut self.held);
+        // Pods use the claims of their groups.
+        all.sort_by_key(|held| !matches!(held.content, Content::Group(_)));
+        for held in all {
             self.complete_held(held);
         }
         let Self {
@@ -269,6 +274,7 @@ impl<'r, R: Receiver> Loader<'r, R> {
             content,
         } = held;
         let result = match content {
+            Content::Group(group) => self.complete(group),
             Content::Pod(pod) => self.complete(Object::Pod(pod)),
             Content::Workload(value) => self.expand(&value),
         };
@@ -415,7 +421,8 @@ impl<'r, R: Receiver> Loader<'r, R> {
     }
 
     fn hold(&mut self, found: &Found<'_>, title: String, content: Content) {
-        if self.workloads != Workloads::Stay {
+        let is_group = matches!(content, Content::Group(_));
+        if self.workloads != Workloads::Stay && !is_group {
             self.loaded.questions += 1;
         }
         self.held.push(Held {
@@ -538,6 +545,12 @@ impl<R: Receiver> Sink for Loader<'_, R> {
             {
                 let title = format!("Pod {}", pod.pod.metadata.full_name());
                 self.hold(&found, title, Content::Pod(pod));
+            }
+            Object::PodGroup(group)
+                if !group.spec.resource_claims.is_empty() && !self.as_kubelet =>
+            {
+                let group = Object::PodGroup(group);
+                self.hold(&found, group.to_string(), Content::Group(group));
             }
             object => {
                 let title = object.to_string();

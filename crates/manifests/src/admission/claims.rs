@@ -1,9 +1,14 @@
-//! The claims that come into being with a pod: of its ephemeral volumes, and from templates of claims on devices.
+//! The claims that come into being with a pod, or with a group of pods (S7-100): of ephemeral volumes, and from templates of claims
+//! on devices.
 
 use super::Admitted;
 use crate::manifest::{ClaimTemplate, EphemeralVolume};
+use crate::object::Object;
 use crate::wire::ResourceClaimTemplate;
-use evictd_pod::wire::{self, Metadata, OwnerReference, ResourceClaimStatus, Time};
+use evictd_pod::wire::{
+    self, GROUPS_API, Metadata, OwnerReference, PodGroup, PodResourceClaim, ResourceClaimStatus,
+    Time,
+};
 use std::collections::BTreeMap;
 
 /// A storage class that is marked as the default.
@@ -39,6 +44,8 @@ pub(super) struct ClaimSources {
     /// By namespace and name.
     templates: BTreeMap<(String, String), ResourceClaimTemplate>,
     default_classes: Vec<DefaultClass>,
+    /// The groups with claims, by namespace and name.
+    groups: BTreeMap<(String, String), PodGroup>,
 }
 
 impl ClaimSources {
@@ -47,6 +54,15 @@ impl ClaimSources {
         let namespace = metadata.namespace_or_default().to_owned();
         self.templates
             .insert((namespace, metadata.name.clone()), template);
+    }
+
+    pub(super) fn add_group(&mut self, group: &PodGroup) {
+        if !group.spec.resource_claims.is_empty() {
+            let metadata = &group.metadata;
+            let namespace = metadata.namespace_or_default().to_owned();
+            self.groups
+                .insert((namespace, metadata.name.clone()), group.clone());
+        }
     }
 
     pub(super) fn add_storage_class(&mut self, class: &wire::StorageClass) {
@@ -111,36 +127,106 @@ impl ClaimSources {
         }
         let mut statuses = admitted.pod.status.resource_claim_statuses.clone();
         for entry in admitted.pod.spec.resource_claims.clone() {
-            let Some(template_name) = entry.resource_claim_template_name else {
+            let Some(template) = &entry.resource_claim_template_name else {
                 continue;
             };
-            let is_generated = statuses.iter().any(|status| status.name == entry.name);
-            let key = (namespace.to_owned(), template_name.clone());
-            let Some(template) = self.templates.get(&key).filter(|_| !is_generated) else {
+            if statuses.iter().any(|status| status.name == entry.name) {
                 continue;
-            };
-            // An API server adds random letters, which would make each run different.
-            let name = format!("{}-{}", metadata.name, entry.name);
-            let claim = wire::ResourceClaim {
-                metadata: Metadata {
-                    name: name.clone(),
-                    namespace: metadata.namespace.clone(),
-                    owner_references: vec![owner.clone()].into(),
-                    ..template.spec.metadata.clone()
-                },
-                spec: template.spec.spec.clone(),
-                ..wire::ResourceClaim::default()
+            }
+            if let Some(group) = self.group_with(&admitted.pod, &entry) {
+                statuses.extend(status_of_group(group, &entry));
+                continue;
+            }
+            let Some((claim, status)) = self.claim(&metadata, &owner, &entry) else {
+                continue;
             };
             admitted.resource_claims.push(claim);
-            let note = format!("ResourceClaimTemplate {template_name} makes a claim of the pod");
+            let note = format!("ResourceClaimTemplate {template} makes a claim of the pod");
             admitted.notes.push(note);
-            statuses.push(ResourceClaimStatus {
-                name: entry.name,
-                resource_claim_name: Some(name),
-            });
+            statuses.push(status);
         }
         if !statuses.is_empty() {
             admitted.pod.status.resource_claim_statuses = statuses;
         }
     }
+
+    /// The group of a pod, if it has an equal entry: the pod uses the claim of the group then.
+    fn group_with(&self, pod: &wire::Pod, entry: &PodResourceClaim) -> Option<&PodGroup> {
+        let namespace = pod.metadata.namespace_or_default().to_owned();
+        let name = pod.spec.pod_group()?.to_owned();
+        let group = self.groups.get(&(namespace, name))?;
+        group.spec.resource_claims.contains(entry).then_some(group)
+    }
+
+    /// Makes the claims of a group from their templates, unless an API server has stored the group.
+    pub(super) fn claims_of_group(&self, group: &mut PodGroup) -> Vec<Object> {
+        let metadata = group.metadata.clone();
+        if !metadata.uid.is_empty() {
+            return Vec::new();
+        }
+        let owner = OwnerReference {
+            api_version: format!("{GROUPS_API}/v1beta1"),
+            kind: "PodGroup".to_owned(),
+            name: metadata.name.clone(),
+            uid: String::new(),
+            controller: true,
+        };
+        let mut made = Vec::new();
+        let statuses = &mut group.status.resource_claim_statuses;
+        for entry in &group.spec.resource_claims {
+            let is_made = statuses.iter().any(|status| status.name == entry.name);
+            if let Some((claim, status)) = self.claim(&metadata, &owner, entry).filter(|_| !is_made)
+            {
+                made.push(Object::ResourceClaim(Box::new(claim)));
+                statuses.push(status);
+            }
+        }
+        made
+    }
+
+    /// The claim of an entry that names a template.
+    fn claim(
+        &self,
+        metadata: &Metadata,
+        owner: &OwnerReference,
+        entry: &PodResourceClaim,
+    ) -> Option<(wire::ResourceClaim, ResourceClaimStatus)> {
+        let template = entry.resource_claim_template_name.clone()?;
+        let key = (metadata.namespace_or_default().to_owned(), template);
+        let template = self.templates.get(&key)?;
+        let name = claim_name(metadata, entry);
+        let claim = wire::ResourceClaim {
+            metadata: Metadata {
+                name: name.clone(),
+                namespace: metadata.namespace.clone(),
+                owner_references: vec![owner.clone()].into(),
+                ..template.spec.metadata.clone()
+            },
+            spec: template.spec.spec.clone(),
+            ..wire::ResourceClaim::default()
+        };
+        let status = ResourceClaimStatus {
+            name: entry.name.clone(),
+            resource_claim_name: Some(name),
+        };
+        Some((claim, status))
+    }
+}
+
+/// An API server adds random letters, which would make each run different.
+fn claim_name(owner: &Metadata, entry: &PodResourceClaim) -> String {
+    format!("{}-{}", owner.name, entry.name)
+}
+
+/// The claim of a group as its pods name it; `None` if it is not made yet.
+fn status_of_group(group: &PodGroup, entry: &PodResourceClaim) -> Option<ResourceClaimStatus> {
+    let mut made = group.status.resource_claim_statuses.iter();
+    let made = made.find(|status| status.name == entry.name).cloned();
+    made.or_else(|| {
+        let is_new = group.metadata.uid.is_empty();
+        is_new.then(|| ResourceClaimStatus {
+            name: entry.name.clone(),
+            resource_claim_name: Some(claim_name(&group.metadata, entry)),
+        })
+    })
 }

@@ -2,6 +2,7 @@
 //! constraints, devices, the choices of a gang, and texts that profiles compile.
 
 use super::Cluster;
+use super::group_claims::GroupClaims;
 use super::sharing::Chosen;
 use crate::devices::DeviceChoice;
 use crate::id::NodeId;
@@ -255,6 +256,20 @@ impl Cluster {
     /// Slices, classes and claims.
     pub const fn devices(&self) -> &Inventory {
         &self.devices
+    }
+
+    /// Adds or replaces a pod group, for the claims that its pods share.
+    pub fn put_pod_group(&mut self, group: &wire::PodGroup) {
+        self.group_claims.put(group);
+    }
+
+    /// Removes a pod group.
+    pub fn remove_pod_group(&mut self, metadata: &wire::Metadata) {
+        self.group_claims.remove(metadata);
+    }
+
+    pub(crate) const fn group_claims(&self) -> &GroupClaims {
+        &self.group_claims
     }
 
     /// Adds or replaces a class of devices. It may serve an extended resource, so that cached results end.

@@ -8,7 +8,6 @@ use crate::extended_resources::Special;
 use crate::pod::Pod;
 use crate::storage::{ClaimState, PersistentClaim, PersistentVolume};
 use crate::symbol::Symbol;
-use crate::template::DeviceClaim;
 use evictd_pod::Quantity;
 use evictd_pod::quantity::Format;
 use evictd_pod::wire::ResourceClaim;
@@ -101,13 +100,8 @@ fn of_devices(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
     let text = |symbol: Symbol| cluster.symbols().text(symbol);
     let namespace = text(template.namespace);
     let known = cluster.devices();
-    let names = template
-        .device_claims
-        .iter()
-        .filter_map(|claim| match claim {
-            DeviceClaim::Shared(name) | DeviceClaim::Own(name) => Some(text(*name)),
-            DeviceClaim::NotMade | DeviceClaim::Unknown(_) => None,
-        });
+    let names = template.device_claims.iter();
+    let names = names.filter_map(|claim| claim.name().map(text));
     let claims: Vec<&ResourceClaim> = names
         .filter_map(|name| known.claim(namespace, name))
         .collect();
@@ -168,15 +162,16 @@ fn of_devices(cluster: &Cluster, pod: &Pod, lines: &mut Vec<String>) {
     }
 }
 
-/// The pods that a claim is reserved for.
+/// The pods, or the group, that a claim is reserved for.
 fn holders(claim: &ResourceClaim) -> String {
     let reserved = &claim.status.reserved_for;
     let names = reserved.iter().take(NAMED).map(|consumer| &*consumer.name);
-    match reserved.len() {
-        0 => "no pod reserves it".to_owned(),
-        1 => format!("reserved for pod {}", names.collect::<String>()),
-        count => {
-            let names = names.collect::<Vec<_>>().join(", ");
+    match reserved.as_slice() {
+        [] => "no pod reserves it".to_owned(),
+        [group] if group.is_group(&group.name) => format!("reserved for PodGroup {}", group.name),
+        [pod] => format!("reserved for pod {}", pod.name),
+        all => {
+            let (count, names) = (all.len(), names.collect::<Vec<_>>().join(", "));
             format!("reserved for {count} pods: {names}")
         }
     }

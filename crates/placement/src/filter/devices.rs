@@ -1,7 +1,10 @@
 //! `DynamicResources`: the node can serve the pod's unallocated claims, and the allocated devices are usable there.
 
 mod freed;
+mod group;
 mod nominated;
+
+pub use self::group::share_claims_of_group;
 
 use self::freed::Freed;
 use self::nominated::NominatedPods;
@@ -13,12 +16,12 @@ use crate::id::NodeId;
 use crate::interrupt::INTERRUPTED;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
-use crate::template::DeviceClaim;
+use crate::template::ClaimSource;
 use evictd_devices::{
     Demand, Problem, SpecialRequests, Without, needs_binding, preference, selects, special_claim,
     special_key,
 };
-use evictd_pod::resource_claims::{PodClaim, StoredClaim};
+use evictd_pod::resource_claims::{ClaimUser, PodClaim, StoredClaim};
 use evictd_pod::wire::{Allocation, NodeSelector, ResourceClaim};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,17 +51,23 @@ fn claims<'c>(cluster: &'c Cluster, pod: &Pod) -> Result<Vec<&'c ResourceClaim>,
     }
     let symbols = cluster.symbols();
     let namespace = symbols.text(template.namespace);
+    let user = ClaimUser {
+        namespace,
+        name: pod.name(),
+        uid: pod.uid(),
+        group: group::name_of(cluster, pod),
+    };
     let claims = template.device_claims.iter().filter_map(|claim| {
-        let claim = match *claim {
-            DeviceClaim::Shared(name) => PodClaim::Shared(symbols.text(name)),
-            DeviceClaim::Own(name) => PodClaim::Own(symbols.text(name)),
-            DeviceClaim::NotMade => PodClaim::NotMade,
-            DeviceClaim::Unknown(name) => PodClaim::Unknown(symbols.text(name)),
+        let claim = match claim.claim {
+            ClaimSource::Shared(name) => PodClaim::Shared(symbols.text(name)),
+            ClaimSource::Own(name) => PodClaim::Own(symbols.text(name)),
+            ClaimSource::NotMade => PodClaim::NotMade,
+            ClaimSource::Unknown(name) => PodClaim::Unknown(symbols.text(name)),
         };
         let known = claim.name();
         let known = known.and_then(|name| cluster.devices().claim(namespace, name));
         let stored = known.map(|known| StoredClaim::of(&known.metadata));
-        match claim.problem((namespace, pod.name(), pod.uid()), stored) {
+        match claim.problem(user, stored) {
             Some(problem) => Some(Err(problem)),
             None => known.map(Ok),
         }
@@ -93,9 +102,10 @@ fn is_full(cluster: &Cluster, pod: &Pod, claim: &ResourceClaim) -> bool {
     let reserved = &claim.status.reserved_for;
     let coming = cluster.devices().shared(&claim.metadata.uid);
     coming.is_some_and(|(_, pods)| reserved.len() + pods >= MOST_CONSUMERS)
+        && group::consumer(cluster, pod, &claim.metadata.name).is_none()
         && reserved
             .iter()
-            .all(|consumer| !consumer.is_pod(pod.name(), pod.uid()))
+            .all(|consumer| !group::is_user(cluster, pod, consumer))
 }
 
 /// The `DynamicResources` score of the claims that are allocated already.
@@ -426,7 +436,7 @@ impl Devices {
             let devices = devices.map(|result| format!("{} of {}", result.device, result.pool));
             let devices = devices.collect::<Vec<_>>().join(", ");
             let mut others = claim.status.reserved_for.iter();
-            let others = others.any(|consumer| consumer.uid != self.pod.uid());
+            let others = others.any(|consumer| !group::is_user(here.cluster, &self.pod, consumer));
             let until = if others {
                 "until its other pods end"
             } else {
@@ -478,6 +488,7 @@ pub fn device_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<DeviceC
         Some(DeviceChoice {
             claim: SPECIAL_CLAIM.to_owned(),
             uid: special_key(pod.uid()),
+            group: None,
             needs_binding: needs_binding(&allocation),
             allocation: Some(allocation),
             special: Some(requests),
@@ -503,7 +514,7 @@ fn reservations(cluster: &Cluster, pod: &Pod, allocations: Vec<Allocation>) -> V
         let devices = allocation.as_ref().or(claim.status.allocation.as_ref());
         let needs_binding = devices.is_some_and(needs_binding);
         let mut reserved = claim.status.reserved_for.iter();
-        let is_reserved = reserved.any(|consumer| consumer.is_pod(pod.name(), pod.uid()));
+        let is_reserved = reserved.any(|consumer| group::is_user(cluster, pod, consumer));
         if allocation.is_none() && is_reserved && !needs_binding {
             return None;
         }
@@ -511,6 +522,7 @@ fn reservations(cluster: &Cluster, pod: &Pod, allocations: Vec<Allocation>) -> V
             claim: claim.metadata.name.clone(),
             uid: claim.metadata.uid.to_string(),
             allocation,
+            group: group::consumer(cluster, pod, &claim.metadata.name).cloned(),
             needs_binding,
             special: None,
         })
@@ -533,8 +545,8 @@ pub fn shared_claims(cluster: &Cluster, pod: &Pod) -> Vec<(String, Vec<NodeId>)>
     shared.collect()
 }
 
-/// An allocated claim that keeps the pod off these nodes and that no other pod has reserved. Deallocating it, or deleting a
-/// special one, lets the pod be scheduled.
+/// An allocated claim that keeps the pod off these nodes, and that no other pod has reserved; the group of the pod may have.
+/// Deallocating it, or deleting a special one, lets the pod be scheduled.
 pub fn unavailable_claim<'c>(
     cluster: &'c Cluster,
     pod: &Pod,
@@ -557,7 +569,7 @@ pub fn unavailable_claim<'c>(
         (has_failed || elsewhere)
             && reserved
                 .iter()
-                .all(|consumer| consumer.is_pod(pod.name(), pod.uid()))
+                .all(|consumer| group::is_user(cluster, pod, consumer))
             && reserved.len() < 2
     })
 }

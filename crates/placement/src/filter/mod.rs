@@ -28,8 +28,8 @@ use crate::pod::Pod;
 use crate::symbol::Symbol;
 
 pub use devices::{
-    DEVICES_GIVEN_UP, DEVICES_GO_ON, device_choices, has_claims, left_over_claim, shared_claims,
-    unavailable_claim,
+    DEVICES_GIVEN_UP, DEVICES_GO_ON, device_choices, has_claims, left_over_claim,
+    share_claims_of_group, shared_claims, unavailable_claim,
 };
 pub use fit::Ignored;
 pub(crate) use inclusion::Inclusion;

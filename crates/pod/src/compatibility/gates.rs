@@ -128,7 +128,7 @@ gates! {
     DRAPrioritizedList: ga(), locked(), Always(true);
     DRAResourceClaimDeviceStatus: beta(true), locked(), Always(true);
     DRASchedulerFilterTimeout: beta(true), beta(true), Always(true);
-    DRAWorkloadResourceClaims: alpha(), beta(false), Always(false);
+    DRAWorkloadResourceClaims: alpha(), beta(false), Always(true);
     DynamicResourceAllocation: locked(), locked(), Always(true);
     GangScheduling: alpha(), None, Always(true);
     GenericWorkload: alpha(), beta(false), Always(true);

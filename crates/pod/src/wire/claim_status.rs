@@ -1,6 +1,6 @@
 //! `status` of a `ResourceClaim`: its allocated devices and its consumers.
 
-use super::{DeviceConfiguration, NodeSelector, Toleration, null_is_default};
+use super::{DeviceConfiguration, GROUPS_API, NodeSelector, Toleration, null_is_default};
 use crate::Quantity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct ResourceClaimState {
     /// The devices that it has; absent while it has none.
     pub allocation: Option<Allocation>,
-    /// The pods that may use them.
+    /// The pods and groups that may use them.
     #[serde(deserialize_with = "null_is_default")]
     pub reserved_for: Vec<Consumer>,
     /// The status of the devices, written by drivers.
@@ -65,7 +65,7 @@ pub struct Consumer {
         skip_serializing_if = "String::is_empty"
     )]
     pub api_group: String,
-    /// `pods`
+    /// `pods` or `podgroups`.
     #[serde(deserialize_with = "null_is_default")]
     pub resource: String,
     /// Its name.
@@ -80,6 +80,11 @@ impl Consumer {
     /// Whether it is this pod. Pods of manifests have no UID, so that their names decide.
     pub fn is_pod(&self, name: &str, uid: &str) -> bool {
         self.uid == uid && (!uid.is_empty() || self.name == name)
+    }
+
+    /// Whether it is the `PodGroup` of this name. Its pods do not know its UID (S7-101).
+    pub fn is_group(&self, name: &str) -> bool {
+        self.api_group == GROUPS_API && self.resource == "podgroups" && self.name == name
     }
 }
 

@@ -1,7 +1,10 @@
 //! Groups of pods that are scheduled together.
 
-use super::{Condition, Metadata, Present, null_is_default};
+use super::{Condition, Metadata, PodResourceClaim, Present, ResourceClaimStatus, null_is_default};
 use serde::Deserialize;
+
+/// The group of the API of groups.
+pub const GROUPS_API: &str = "scheduling.k8s.io";
 
 /// A scheduling.k8s.io/v1beta1 `PodGroup`, as Kubernetes 1.37 defines it.
 pub type PodGroup = Group<GangPolicy>;
@@ -58,6 +61,9 @@ pub struct GroupSpec<Gang> {
     /// Name of the `CompositePodGroup` that it belongs to, in its namespace; empty if it belongs to none.
     #[serde(deserialize_with = "null_is_default")]
     pub parent_composite_pod_group_name: String,
+    /// Claims on devices that its pods share. A pod uses one by an equal entry in its spec (S7-100).
+    #[serde(deserialize_with = "null_is_default")]
+    pub resource_claims: Vec<PodResourceClaim>,
 }
 
 /// How a group is scheduled. One of the two is there.
@@ -122,9 +128,12 @@ pub struct DisruptionMode {
 
 /// `status` of a group.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct PodGroupStatus {
     /// Whether it was placed, and whether it is being preempted.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
+    /// The claims on devices that were made for it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub resource_claim_statuses: Vec<ResourceClaimStatus>,
 }

@@ -83,6 +83,7 @@ impl Loaded {
                 Ok(())
             }
             Object::PodGroup(group) => {
+                self.cluster.put_pod_group(&group);
                 self.groups.add_group(&group);
                 Ok(())
             }
@@ -272,6 +273,7 @@ impl Receiver for Builder<'_> {
             Object::Pod(manifest) => self.add_pod(manifest.pod),
             Object::PodDisruptionBudget(budget) => self.add_budget(&budget),
             Object::PodGroup(group) => {
+                self.cluster.put_pod_group(&group);
                 self.groups.add_group(&group);
                 Ok(())
             }

@@ -2,12 +2,14 @@
 //! alerts work (S5-097 to S5-099).
 
 mod batch;
+mod groups;
 mod recorder;
 #[cfg(test)]
 mod tests;
 mod work_queue;
 
 pub(crate) use batch::BatchMetrics;
+pub(crate) use groups::GroupMetrics;
 pub(crate) use recorder::{BindingRecorder, MetricsRecorder};
 pub(crate) use work_queue::{WorkItem, WorkQueue, WorkQueueMetrics};
 
@@ -128,7 +130,7 @@ pub(crate) struct Metrics {
     pub(crate) inflight_events: Gauges<1>,
     pub(crate) preemption_victims: Histograms<0>,
     pub(crate) preemption_attempts: Counters<0>,
-    /// `queue` (active, backoff, unschedulable, gated).
+    /// `queue` (active, backoff, unschedulable, gated; incomplete and pending from 1.37 on).
     pub(crate) pending_pods: Gauges<1>,
     /// `operation` (binding).
     pub(crate) goroutines: Gauges<1>,
@@ -183,6 +185,7 @@ pub(crate) struct Metrics {
     pub(crate) feature_enabled: Gauges<2>,
     /// `name`: the tasks that write bindings and preemptions.
     pub(crate) work_queues: WorkQueueMetrics,
+    pub(crate) groups: GroupMetrics,
     /// Only where batch sessions run.
     pub(crate) sessions: Option<BatchMetrics>,
 }
@@ -349,13 +352,19 @@ impl Metrics {
             authorization_duration: make.histograms(opts("authorization_duration_seconds", Alpha, "Duration of authorizing a request"), ["result"], MILLISECONDS),
             feature_enabled: make.gauges(opts("kubernetes_feature_enabled", Beta, "Whether a feature gate is on"), ["name", "stage"]),
             work_queues: WorkQueueMetrics::new(&mut make),
+            groups: GroupMetrics::new(&mut make),
             sessions: runs_batch.then(|| BatchMetrics::new(&mut make)),
         };
         let build = make.gauges(opts("kubernetes_build_info", Alpha, "The version of this program"), BUILD);
         build.set(build_info(), 1);
 
-        for queue in ["active", "backoff", "unschedulable", "gated"] {
+        for queue in ["active", "backoff", "unschedulable", "gated", "incomplete", "pending"] {
             metrics.pending_pods.set([queue], 0);
+        }
+        for queue in ["active", "backoff", "unschedulable", "gated"] {
+            for kind in ["pod", "podgroup"] {
+                metrics.groups.queued_entities.set([queue, kind], 0);
+            }
         }
         for kind in ["nodes", "pods", "assumed_pods"] {
             metrics.cache_size.set([kind], 0);

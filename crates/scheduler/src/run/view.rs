@@ -2,7 +2,8 @@
 
 use evictd_pod::wire;
 use evictd_scheduling::{
-    DecidingScore, PluginName, PluginSet, Pool, RejectedNodes, Scheduler, waking_events,
+    DecidingScore, PluginName, PluginSet, Pool, RejectedNodes, Scheduler, SchedulingQueue,
+    waking_events,
 };
 use indexmap::IndexMap;
 use jiff::Timestamp;
@@ -87,7 +88,7 @@ pub(crate) struct PendingPod {
     pub(crate) plugins: Vec<&'static str>,
     /// The events after which it is tried again.
     pub(crate) wakes: Vec<&'static str>,
-    /// Of its condition.
+    /// Why it is gated, or that of its condition.
     pub(crate) message: String,
     /// The node that is being freed for it.
     pub(crate) nominated: Option<String>,
@@ -246,7 +247,7 @@ impl Pending {
                 attempts: waits.attempts,
                 plugins: waits.rejectors.iter().map(PluginName::as_str).collect(),
                 wakes: wakes(waits.rejectors),
-                message: last_message(pod),
+                message: message(queue, pod, pool),
                 nominated: queue.nominated_node(&key).map(|node| node.to_string()),
             })
         });
@@ -284,6 +285,19 @@ pub(super) fn name(pod: &wire::Pod) -> String {
         pod.metadata.namespace_or_default(),
         pod.metadata.name
     )
+}
+
+/// Why a gated pod is not tried, else the message of its condition. The condition of a gated pod is of an earlier attempt.
+fn message(queue: &SchedulingQueue, pod: &wire::Pod, pool: &str) -> String {
+    let gate = match pool {
+        "gated" => queue.gate(pod),
+        _ => String::new(),
+    };
+    if gate.is_empty() {
+        last_message(pod)
+    } else {
+        gate
+    }
 }
 
 /// The message of the pod's condition `PodScheduled=False`.

@@ -1,5 +1,7 @@
 //! The built program allocates devices as kube-scheduler 1.36.2 did (S7-130 to S7-199). Where that version has a fault that the
 //! next one repairs, the repaired answer counts. Where its attempt ends in an error because of one node, only that node is lost.
+//!
+//! Among the cases are S7-135 and S7-195 (0042 to 0046), S7-151 (0189), S7-152 (0175, 0177, 0198), S7-193 (0109, 0114) and S7-196 (0070).
 
 use crate::schedule_oracle::{explain, without_empty};
 use crate::simulate::simulate;

@@ -1,8 +1,12 @@
 //! `evictd-scheduler run` and pod groups: all pods are bound, or none.
 
 use crate::live_scheduling::{Live, node, node_of, pod};
+use crate::scheduler;
+use evictd_testkit::ApiServer;
+use evictd_testkit::program;
 use evictd_testkit::testing::wait_until;
 use serde_json::{Value, json};
+use std::net::TcpListener;
 
 pub(crate) fn member(name: &str, group: &str, cpu: &str, priority: i32) -> Value {
     let mut pod = pod(name, cpu, priority);
@@ -191,4 +195,44 @@ fn a_cycle_of_composite_groups_is_written_into_their_conditions() {
         let stored = live.admin.get("compositepodgroups", group.1).unwrap();
         assert_eq!(stored["status"]["conditions"][0]["reason"], "Invalid");
     }
+}
+
+/// The table and JSON of `pending` agree, and `top` counts the pod as the metrics do.
+#[test]
+fn s7_021_pending_and_metrics_say_why_a_pod_of_an_unknown_group_waits() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let secure = format!("--secure-port={port}");
+    let arguments = [
+        secure.as_str(),
+        "--bind-address=127.0.0.1",
+        "--authorization-always-allow-paths=/v1/pending,/v1/decisions,/metrics",
+        "--emulated-version=1.37",
+    ];
+    let live = Live::with(ApiServer::start().unwrap(), &[("one", "2")], &arguments);
+    live.admin
+        .create(member("train-0", "train", "1", 0))
+        .unwrap();
+    let server = format!("https://127.0.0.1:{port}");
+    let shown = |arguments: &[&str]| {
+        let mut command = scheduler();
+        command.args(arguments).args(["--server", &server]);
+        command.arg("--insecure-skip-tls-verify");
+        command.arg("--kubeconfig").arg(live.kubeconfig_path());
+        command.env("COLUMNS", "160");
+        String::from_utf8(program::run(&mut command, "").stdout).unwrap()
+    };
+    let why = "its PodGroup default/train does not exist";
+    wait_until("pending says why", || shown(&["pending"]).contains(why));
+    let answer: Value = serde_json::from_str(&shown(&["pending", "-o", "json"])).unwrap();
+    let pod = &answer["pods"][0];
+    assert_eq!(
+        (&pod["pool"], &pod["message"]),
+        (&json!("gated"), &json!(why))
+    );
+    wait_until("top counts it", || {
+        let page = shown(&["top"]);
+        page.contains("gated 0") && page.contains("incomplete 1")
+    });
 }

@@ -16,6 +16,8 @@ pub enum Point {
     Filter,
     /// For a pod that fits on no node.
     PostFilter,
+    /// For a group that cannot be placed; of kube-scheduler 1.37 (S7-260).
+    PodGroupPostFilter,
     /// Before nodes are scored.
     PreScore,
     /// For each feasible node.
@@ -38,12 +40,13 @@ pub enum Point {
 
 impl Point {
     /// Every point, in the order of the cycle.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::PreEnqueue,
         Self::QueueSort,
         Self::PreFilter,
         Self::Filter,
         Self::PostFilter,
+        Self::PodGroupPostFilter,
         Self::PreScore,
         Self::Score,
         Self::Reserve,
@@ -63,6 +66,7 @@ impl Point {
             Self::PreFilter => "preFilter",
             Self::Filter => "filter",
             Self::PostFilter => "postFilter",
+            Self::PodGroupPostFilter => "podGroupPostFilter",
             Self::PreScore => "preScore",
             Self::Score => "score",
             Self::Reserve => "reserve",
@@ -82,6 +86,7 @@ impl Point {
             Self::PreFilter => &plugins.pre_filter,
             Self::Filter => &plugins.filter,
             Self::PostFilter => &plugins.post_filter,
+            Self::PodGroupPostFilter => &plugins.pod_group_post_filter,
             Self::PreScore => &plugins.pre_score,
             Self::Score => &plugins.score,
             Self::Reserve => &plugins.reserve,
@@ -111,8 +116,8 @@ const fn built_in(name: &'static str, points: &'static [Point], weight: i64) -> 
 }
 
 use Point::{
-    Bind, Filter, Permit, PlacementGenerate, PlacementScore, PostFilter, PreBind, PreEnqueue,
-    PreFilter, PreScore, QueueSort, Reserve, Score,
+    Bind, Filter, Permit, PlacementGenerate, PlacementScore, PodGroupPostFilter, PostFilter,
+    PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, Reserve, Score,
 };
 
 const FILTERS: &[Point] = &[PreFilter, Filter];
@@ -139,7 +144,11 @@ static DEFAULT: [BuiltIn; 20] = [
     built_in("PodTopologySpread", ALL_FOUR, 2),
     built_in("InterPodAffinity", ALL_FOUR, 2),
     built_in("DynamicResources", DEVICES, 2),
-    built_in("DefaultPreemption", &[PreEnqueue, PostFilter], 0),
+    built_in(
+        "DefaultPreemption",
+        &[PreEnqueue, PostFilter, PodGroupPostFilter],
+        0,
+    ),
     built_in("NodeResourcesBalancedAllocation", &[PreScore, Score], 1),
     built_in("ImageLocality", &[Score], 1),
     built_in("DefaultBinder", &[Bind], 0),

@@ -83,6 +83,8 @@ pub(super) struct Plugins {
     #[serde(deserialize_with = "or_default")]
     pub(super) post_filter: PluginSet,
     #[serde(deserialize_with = "or_default")]
+    pub(super) pod_group_post_filter: PluginSet,
+    #[serde(deserialize_with = "or_default")]
     pub(super) pre_score: PluginSet,
     #[serde(deserialize_with = "or_default")]
     pub(super) score: PluginSet,

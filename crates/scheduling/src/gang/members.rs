@@ -100,9 +100,9 @@ impl Group {
 
 /// `namespace/name` of the group that a pod names.
 pub(crate) fn group_of(pod: &wire::Pod) -> Option<Arc<str>> {
-    let name = &pod.spec.scheduling_group.as_ref()?.pod_group_name;
+    let name = pod.spec.pod_group()?;
     let namespace = pod.metadata.namespace_or_default();
-    (!name.is_empty()).then(|| format!("{namespace}/{name}").into())
+    Some(format!("{namespace}/{name}").into())
 }
 
 /// Changes.
@@ -364,6 +364,13 @@ impl Groups {
             .collect();
         common.dedup_by(|one, other| Arc::ptr_eq(one, other));
         common
+    }
+
+    /// The groups with pods that have no node, with the keys of these pods.
+    pub(crate) fn all_waiting(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeSet<Arc<str>>)> {
+        let groups = self.groups.iter();
+        let groups = groups.map(|(name, group)| (name, &group.waiting));
+        groups.filter(|(_, waiting)| !waiting.is_empty())
     }
 
     /// The keys of the pods of a group that have no node.

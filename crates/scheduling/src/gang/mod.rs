@@ -9,6 +9,7 @@
 
 mod forest;
 mod members;
+mod placements;
 mod pod_groups;
 mod preemption;
 mod region;

@@ -20,6 +20,8 @@ pub(crate) struct Preemption {
     pub(crate) victims: Vec<Victim>,
     /// Atomic groups that are evicted, by index.
     pub(crate) groups: Vec<usize>,
+    /// How many victims there are if an atomic group counts once.
+    pub(crate) disruptions: usize,
 }
 
 #[derive(Debug)]
@@ -363,15 +365,14 @@ fn gather(
             uid: pod.uid().to_owned(),
             terminating: pod.terminating,
         });
-    let groups = units
-        .iter()
-        .filter(|unit| {
-            unit.removals
-                .iter()
-                .any(|removal| is_evicted(removal).is_some())
-        })
-        .filter_map(|unit| unit.group);
+    let evicted = units.iter().filter(|unit| {
+        let mut removals = unit.removals.iter();
+        removals.any(|removal| is_evicted(removal).is_some())
+    });
+    let disruptions = evicted.clone().count();
+    let groups = evicted.filter_map(|unit| unit.group);
     Preemption {
+        disruptions,
         nominations: nominations.collect(),
         victims: victims.collect(),
         groups: groups.collect(),

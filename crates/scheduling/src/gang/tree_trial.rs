@@ -4,6 +4,7 @@
 //! the groups that are not needed are tried, and at last the other pods.
 
 use super::forest::GroupObject;
+use super::placements::Placements;
 use super::region::Region;
 use super::tree::GroupTree;
 use super::trial::{Progress, Trial, TrialResult, best_of, utilization};
@@ -257,7 +258,10 @@ impl<'t> TreeTrial<'t> {
         if let [only] = regions {
             fitting.push((0, 0, only.clone()));
         } else {
+            let members = &pass.members[range.clone()];
+            let placements = Placements::new(pass.trial.profiles, members, regions.len());
             for region in regions {
+                let began = placements.begin();
                 self.begin(index, region.clone());
                 let is_placed = self.try_children(pass, index, Extent::All);
                 let fit = pass.placed(range.clone());
@@ -271,6 +275,7 @@ impl<'t> TreeTrial<'t> {
                 if self.is_stopped {
                     return false;
                 }
+                placements.tried(began, is_placed);
                 if is_placed {
                     fitting.push((fit, utilization, region.clone()));
                 } else if first.is_none() {

@@ -1,5 +1,6 @@
 //! Places all pods of a gang tentatively, one after the other.
 
+use super::placements::Placements;
 use super::region::Region;
 use super::{FitError, Member, MemberOutcome};
 use crate::config::Extender;
@@ -119,7 +120,9 @@ impl Trial<'_> {
         let mut fitting: Vec<FittingDomain> = Vec::new();
         // Later placings avoid nodes or are elsewhere, which would only confuse.
         let mut first: Option<(Progress, Vec<MemberOutcome>)> = None;
+        let placements = Placements::new(self.profiles, members, domains.len());
         for (index, domain) in domains.iter().enumerate() {
+            let began = placements.begin();
             for member in &mut *members {
                 member.avoids.clear();
             }
@@ -131,6 +134,7 @@ impl Trial<'_> {
                 let is_met = self.quorum.is_met(fit);
                 let is_only = domains.len() == 1 && best.is_none();
                 if is_met && is_only && (owner.is_none() || fit == members.len()) {
+                    placements.tried(began, true);
                     return TrialResult::Placed(index);
                 }
                 let is_better = best.as_ref().is_none_or(|best| fit > best.fit);
@@ -166,6 +170,7 @@ impl Trial<'_> {
                 };
                 members[owner.member].avoids.extend(owner.nodes);
             }
+            placements.tried(began, best.is_some());
             fitting.extend(best);
         }
         let scores: Vec<(usize, i64)> = fitting

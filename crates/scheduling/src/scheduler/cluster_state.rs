@@ -50,13 +50,20 @@ impl ClusterState {
 
     /// Counts pods that entered a pool.
     pub(super) fn count(&mut self, moved: impl IntoIterator<Item = Moved>) {
-        self.incoming.extend(moved);
+        let queue = &self.queue;
+        self.incoming.count(moved, |pod| queue.root_of(pod));
     }
 
     pub(super) fn take_incoming(
         &mut self,
     ) -> impl Iterator<Item = (Pool, &'static str, u64)> + use<> {
         self.incoming.take()
+    }
+
+    pub(super) fn take_incoming_entities(
+        &mut self,
+    ) -> impl Iterator<Item = (Pool, &'static str, &'static str, u64)> + use<> {
+        self.incoming.take_entities()
     }
 
     pub(super) fn apply(&mut self, now: Timestamp, change: &Change) {
@@ -67,6 +74,11 @@ impl ClusterState {
     }
 
     pub(super) fn on_group(&mut self, now: Timestamp, delta: &Delta<wire::PodGroup>) {
+        match (&delta.old, &delta.new) {
+            (_, Some(new)) => self.cluster_mut().put_pod_group(new),
+            (Some(old), None) => self.cluster_mut().remove_pod_group(&old.metadata),
+            (None, None) => {}
+        }
         let moved = self.queue.on_group(now, delta);
         self.count(moved);
     }

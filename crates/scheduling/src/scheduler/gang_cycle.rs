@@ -8,15 +8,17 @@ use super::gang_preemption::{FreedNode, GangPreemption, freed_nodes, preempt_for
 use super::scheduling_cycle::UNANSWERED;
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::extenders::ExtenderRequest;
+use crate::framework::PostFilter;
 use crate::gang::{
     ExtenderResponses, FitError, GangFitError, GroupOutcome, Member, MemberOutcome, NoPreemption,
-    Quorum, TreeTrial, Trial, group_of, rejectors, title, validate,
+    Preemption, Quorum, TreeTrial, Trial, group_of, rejectors, title, validate,
 };
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
 use crate::pre_bind::ClaimRef;
+use crate::recorder::{status, timed};
 use crate::scheduling_queue::Gang;
-use evictd_placement::{Cluster, Domains, INTERRUPTED, Statement};
+use evictd_placement::{Cluster, Domains, INTERRUPTED, Statement, share_claims_of_group};
 use hashbrown::HashSet;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ use std::sync::Arc;
 /// The most rounds of requests to extenders in one attempt. A further round asks about nodes that only the last responses made
 /// feasible.
 const MAX_ROUNDS: u32 = 64;
+/// What a pod says that gives back a claim of its group (S7-103).
+const UNRESERVED: &str = " ResourceClaim unreserved for PodGroup";
 
 impl Scheduler {
     /// Tries the pods of a gang together and queues their attempts. `rounds` counts the earlier requests to extenders.
@@ -40,13 +44,33 @@ impl Scheduler {
             .map(|member| Arc::clone(&member.pod))
             .collect();
         // The members of a gang may share devices that one of them was promised in this attempt.
-        self.state.cluster_mut().begin_sharing();
-        self.try_gang(now, gang, members, rounds);
+        let cluster = self.state.cluster_mut();
+        cluster.begin_sharing();
+        for pod in members.iter().filter_map(|member| member.pod.as_ref()) {
+            share_claims_of_group(cluster, pod);
+        }
+        let profile = members.first().map(|member| member.profile);
+        self.measure_gang(profile, |scheduler| {
+            scheduler.try_gang(now, gang, members, rounds);
+        });
         self.state.cluster_mut().end_sharing();
         if !self.extenders.is_gang_waiting(&name) {
             for key in keys {
                 self.extenders.pods.remove(&key);
             }
+        }
+    }
+
+    /// Measures an attempt of a gang whose pods have this profile, if it is tried.
+    fn measure_gang(&mut self, profile: Option<usize>, attempt: impl FnOnce(&mut Self)) {
+        let profiles = Arc::clone(&self.binding.profiles);
+        let Some(profile) = profile.and_then(|profile| profiles.get(profile)) else {
+            return attempt(self);
+        };
+        let recorder = &*profile.recorder;
+        let ((), took) = timed(recorder, || attempt(self));
+        if let Some(result) = self.binding.results.take_of_gang() {
+            recorder.on_group_attempt(&profile.scheduler_name, result, took);
         }
     }
 
@@ -117,9 +141,15 @@ impl Scheduler {
         (mut tree, domains): (TreeTrial<'_>, &[Domains]),
     ) {
         let is_rejected = |member: &Member| matches!(member.outcome, MemberOutcome::Rejected(_));
-        if members.iter().any(is_rejected) {
+        let profiles = &self.binding.profiles;
+        let preempts = members.iter().all(|member| {
+            let plugins = &profiles[member.profile].pod_group_post_filters;
+            plugins.contains(&PostFilter::DefaultPreemption)
+        });
+        if !preempts || members.iter().any(is_rejected) {
             // No eviction changes the answer of a plugin about a node.
             self.report_failed(&tree);
+            self.binding.results.end_gang("unschedulable");
             let error = of_tree(&tree, &members);
             return self.reject_members(now, members, &error, None);
         }
@@ -132,7 +162,7 @@ impl Scheduler {
             })
             .collect();
         let can_request = rounds < MAX_ROUNDS;
-        let found = preempt_for_gang(self, (gang, can_request), &mut members, domains);
+        let found = self.measured_preemption((gang, can_request), &mut members, domains);
         let failed = failed(self.state.cluster(), &members);
         if failed.is_none() && members.iter().any(Member::has_request) {
             return self.ask_about_gang(gang, members, rounds);
@@ -158,9 +188,39 @@ impl Scheduler {
             }
             Err(reason) => format!("pod group preemption: {}", reason.as_str()),
         });
+        let awaits_victims = matches!(found, Ok(_) | Err(NoPreemption::Ongoing));
+        self.binding.results.end_gang(if awaits_victims {
+            "waiting_on_preemption"
+        } else {
+            "unschedulable"
+        });
         self.report_failed(&tree);
         let error = of_tree(&tree, &members);
         self.reject_members(now, members, &error, Some(preemption));
+    }
+
+    /// Looks for victims, and measures that.
+    fn measured_preemption(
+        &mut self,
+        (gang, can_request): (&Gang, bool),
+        members: &mut [Member],
+        domains: &[Domains],
+    ) -> Result<Preemption, NoPreemption> {
+        let profiles = Arc::clone(&self.binding.profiles);
+        let profile = members
+            .first()
+            .and_then(|member| profiles.get(member.profile));
+        let mut search = || preempt_for_gang(self, (gang, can_request), members, domains);
+        let Some(profile) = profile else {
+            return search();
+        };
+        let recorder = &*profile.recorder;
+        let (found, took) = timed(recorder, search);
+        recorder.on_preemption("podgroup", status(found.is_ok()), took);
+        if let Ok(found) = &found {
+            recorder.on_group_victims(found.victims.len(), found.disruptions);
+        }
+        found
     }
 
     fn report_failed(&mut self, tree: &TreeTrial<'_>) {
@@ -323,6 +383,7 @@ impl Scheduler {
 
     /// There was no decision about a group: its pods are tried again after their backoff (S7-037).
     fn fail_group(&mut self, now: Timestamp, gang: &Gang, members: Vec<Member>, message: &str) {
+        self.binding.results.end_gang("error");
         for group in &gang.tree.groups {
             let outcome = GroupOutcome::Error(message.to_owned());
             let results = &mut self.binding.results;
@@ -342,6 +403,7 @@ impl Scheduler {
         members: Vec<Member>,
     ) {
         self.report_failed(tree);
+        self.binding.results.end_gang("scheduled");
         let mut placed = PlacedPods::new();
         let mut others = Vec::new();
         for mut member in members {
@@ -383,13 +445,31 @@ impl Scheduler {
             .iter()
             .map(|member| Arc::clone(&member.key))
             .collect();
-        self.end_members(now, others, |_, member| {
+        self.end_members(now, others, |scheduler, member| {
+            let deallocates = scheduler.claim_to_deallocate(member);
             let outcome = std::mem::take(&mut member.outcome);
             let of_group = tree.message(member.group).unwrap_or_default();
-            Ok(Outcome::Unschedulable(left_out(outcome, of_group)))
+            Ok(Outcome::Unschedulable(Rejected {
+                deallocates,
+                ..left_out(outcome, of_group)
+            }))
         });
         // They are tried again at once, and may preempt then, unless they wait for an answer of the API server (S7-029).
         self.state.activate(now, left.iter().map(|key| &**key));
+    }
+
+    /// The claim of a pod that fits nowhere whose devices must be deallocated. One of its group keeps them while a pod of the
+    /// group has a node, because that pod may use them (S7-103).
+    fn claim_to_deallocate(&self, member: &mut Member) -> Option<ClaimRef> {
+        let claim = match &mut member.outcome {
+            MemberOutcome::FitsNowhere(error) => error.deallocates.take(),
+            _ => None,
+        };
+        let is_in_use = || {
+            let group = group_of(&member.wire);
+            group.is_some_and(|group| self.state.queue.has_scheduled_pods(&group))
+        };
+        claim.filter(|claim| !claim.is_of_group || !is_in_use())
     }
 
     /// No pod of a gang is placed. All of them wait for the events that may help one of those that do not fit.
@@ -405,19 +485,23 @@ impl Scheduler {
         let preemption = preemption.unwrap_or_default();
         let is_eligible = preemption.is_eligible;
         let mut freed = preemption.freed.into_iter();
-        self.end_members(now, members, |_, member| {
+        self.end_members(now, members, |scheduler, member| {
             let freed = freed.next().unwrap_or_default();
             // A pod that may not preempt keeps the nomination that it has.
             let clears_nomination = is_eligible && freed.node.is_none();
-            let of_member = GangFitError {
+            let mut of_member = GangFitError {
                 message: member.message(error.of_group(member.group)),
                 plugins: error.plugins.clone(),
                 ..GangFitError::default()
             };
+            let deallocates = scheduler.claim_to_deallocate(member);
+            if deallocates.as_ref().is_some_and(|claim| claim.is_of_group) {
+                of_member.message.push_str(UNRESERVED);
+            }
             Ok(Outcome::Unschedulable(Rejected {
                 preempts: std::mem::take(&mut counts_preemption),
                 clears_nomination,
-                deallocates: take_claim(&mut member.outcome),
+                deallocates,
                 ..rejected(of_member, freed)
             }))
         });
@@ -477,28 +561,16 @@ fn rejected(mut error: GangFitError, freed: FreedNode) -> Rejected {
 fn left_out(outcome: MemberOutcome, of_group: &str) -> Rejected {
     match outcome {
         MemberOutcome::FitsNowhere(FitError {
-            message,
-            plugins,
-            deallocates,
-        }) => Rejected {
-            deallocates,
-            ..rejected(
-                GangFitError {
-                    message,
-                    plugins,
-                    ..GangFitError::default()
-                },
-                FreedNode::default(),
-            )
-        },
+            message, plugins, ..
+        }) => rejected(
+            GangFitError {
+                message,
+                plugins,
+                ..GangFitError::default()
+            },
+            FreedNode::default(),
+        ),
         MemberOutcome::Rejected(rejection) => Rejected::on_chosen_node(rejection),
         _ => rejected(GangFitError::of(of_group.to_owned()), FreedNode::default()),
-    }
-}
-
-fn take_claim(outcome: &mut MemberOutcome) -> Option<ClaimRef> {
-    match outcome {
-        MemberOutcome::FitsNowhere(error) => error.deallocates.take(),
-        _ => None,
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct Results {
     groups: Vec<GroupResult>,
     /// Gangs that must be bound all or none, by the keys of their pods.
     gang_bindings: Vec<Vec<Arc<str>>>,
+    /// The result of the current attempt of a gang, as metrics name it (S7-054).
+    of_gang: Option<&'static str>,
 }
 
 impl Results {
@@ -39,6 +41,16 @@ impl Results {
         for group in groups.iter().filter_map(|name| queue.group_object(name)) {
             self.push_group(group, GroupOutcome::Preempted { for_group: false });
         }
+    }
+
+    /// The current attempt of a gang has this result.
+    pub(super) const fn end_gang(&mut self, result: &'static str) {
+        self.of_gang = Some(result);
+    }
+
+    /// The result of the last attempt of a gang; `None` if it was not tried.
+    pub(super) const fn take_of_gang(&mut self) -> Option<&'static str> {
+        self.of_gang.take()
     }
 
     pub(super) fn push_gang_binding(&mut self, keys: Vec<Arc<str>>) {

@@ -14,6 +14,7 @@ pub(super) struct Claims(HashMap<Box<str>, Claim>);
 struct Claim {
     is_deleted: bool,
     controller: Option<Box<str>>,
+    group: Option<Box<str>>,
 }
 
 fn key(namespace: &str, name: &str) -> String {
@@ -32,6 +33,7 @@ impl Claims {
                 let claim = Claim {
                     is_deleted: stored.is_deleted,
                     controller: stored.controller.map(Box::from),
+                    group: stored.group.map(Box::from),
                 };
                 self.0.insert(key(new).into(), claim);
             }
@@ -49,6 +51,7 @@ impl Claims {
             Some(StoredClaim {
                 is_deleted: known.is_deleted,
                 controller: known.controller.as_deref(),
+                group: known.group.as_deref(),
             })
         })
     }

@@ -1,5 +1,6 @@
 //! Gangs in the queue: their pods are gated until there are enough, and are popped together.
 
+use super::entities::Entities;
 use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::{Delta, is_same};
 use crate::events::ClusterEvent;
@@ -275,6 +276,33 @@ impl SchedulingQueue {
             .waiting(group)
             .filter_map(|pod| Some((pod, self.lifecycles.assumed_node(pod)?)));
         groups.pods_with_nodes(group).chain(assumed)
+    }
+
+    fn grouped_entities(&self) -> Entities {
+        Entities::of(&self.hints.groups, self.lifecycles.queue())
+    }
+
+    /// How many pods are gated because their group, or a group above it, does not exist.
+    pub fn incomplete(&self) -> usize {
+        self.grouped_entities().incomplete
+    }
+
+    /// How many entities wait in each pool, with their type: `pod` without a group, `podgroup` for a tree of groups (S7-021).
+    pub fn entities(&self) -> Vec<(Pool, &'static str, usize)> {
+        let queue = self.lifecycles.queue();
+        self.grouped_entities().counts(queue)
+    }
+
+    /// The root of the group of a pod; `None` without a group.
+    pub(crate) fn root_of(&self, pod: &str) -> Option<Arc<str>> {
+        let group = group_of(self.hints.pods.get(pod)?)?;
+        let root = self.hints.groups.root(&group);
+        Some(root.unwrap_or(group))
+    }
+
+    /// Whether a pod of a group is bound or assumed.
+    pub(crate) fn has_scheduled_pods(&self, group: &str) -> bool {
+        self.nodes_of_group(group).next().is_some()
     }
 
     /// What the bound and the assumed pods of a tree have in common.

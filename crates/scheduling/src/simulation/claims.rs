@@ -234,17 +234,19 @@ impl Claims {
             timestamp.get_or_insert_with(|| now.to_owned());
         }
         let uid = &*pod.metadata.uid;
-        if !status
-            .reserved_for
-            .iter()
-            .any(|consumer| consumer.is_pod(&pod.metadata.name, uid))
-        {
-            status.reserved_for.push(Consumer {
+        let mut reserved = status.reserved_for.iter();
+        let is_reserved = reserved.any(|consumer| match &choice.group {
+            Some(group) => consumer.is_group(&group.name),
+            None => consumer.is_pod(&pod.metadata.name, uid),
+        });
+        if !is_reserved {
+            let consumer = choice.group.clone().unwrap_or_else(|| Consumer {
                 api_group: String::new(),
                 resource: "pods".to_owned(),
                 name: pod.metadata.name.clone(),
                 uid: uid.to_owned(),
             });
+            status.reserved_for.push(consumer);
             done.writes
                 .push(format!("update resourceclaims/status {name}"));
         }
@@ -315,7 +317,8 @@ impl Claims {
         done: &mut PreBound,
     ) {
         let namespace = pod.metadata.namespace_or_default();
-        for choice in choices {
+        // Other pods of a group may use its claims.
+        for choice in choices.iter().filter(|choice| choice.group.is_none()) {
             let name = format!("{namespace}/{}", choice.claim);
             let Some(old) = self.all.get(&name).map(Arc::clone) else {
                 continue;

@@ -132,6 +132,23 @@ fn the_configuration_of_kube_scheduler_with_its_gang_feature_gates_is_accepted()
     assert_eq!(merged.at(Point::PlacementScore), ["PodGroupPodsCount"]);
 }
 
+/// S7-261, S7-262: gang plugins are still named, and preemption for groups is on.
+#[test]
+fn s7_260_the_extension_point_for_groups_of_1_37_is_accepted() {
+    assert_eq!(
+        points(&json!({})).at(Point::PodGroupPostFilter),
+        ["DefaultPreemption"]
+    );
+    let off = json!({ "podGroupPostFilter": { "disabled": [{ "name": "DefaultPreemption" }] } });
+    let merged = points(&off);
+    assert!(merged.at(Point::PodGroupPostFilter).is_empty());
+    assert!(
+        merged
+            .at(Point::PostFilter)
+            .contains(&"DefaultPreemption".to_owned())
+    );
+}
+
 #[test]
 fn s5_075_a_plugin_disabled_and_enabled_at_one_point_comes_last() {
     let merged = points(&json!({ "filter": {

@@ -1,5 +1,7 @@
 //! Pods of a group with claims on devices: what one is promised the others share, and what comes to nothing is undone.
 
+mod group_claims;
+
 use crate::{Scene, group, pod, read};
 use evictd_scheduling::{Change, Delta, Event, Outcome, PreBindPlan};
 use proptest::prelude::*;
@@ -37,9 +39,14 @@ impl Scene {
     }
 
     fn claim(&mut self, name: &str, status: &Value) {
+        self.claim_of(name, status, &Value::Null);
+    }
+
+    /// A claim that was made for somebody.
+    fn claim_of(&mut self, name: &str, status: &Value, owners: &Value) {
         let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
-        let claim = json!({ "metadata": { "name": name, "namespace": "default", "uid": format!("uid-of-{name}") },
-            "spec": { "devices": { "requests": requests } }, "status": status });
+        let claim = json!({ "metadata": { "name": name, "namespace": "default", "uid": format!("uid-of-{name}"),
+            "ownerReferences": owners }, "spec": { "devices": { "requests": requests } }, "status": status });
         self.tell(&Event::Change(Change::ResourceClaim(new(claim))));
     }
 

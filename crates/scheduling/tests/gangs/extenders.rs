@@ -258,6 +258,7 @@ fn an_extender_that_fails_for_one_pod_is_an_error_of_its_gang() {
     assert_eq!(nodes(&told).len(), 2);
 }
 
+/// S7-027
 #[test]
 fn a_pod_added_while_extenders_are_asked_waits_for_the_result_of_its_gang() {
     let mut scene = Scene::with_extender(&[]);
@@ -296,6 +297,8 @@ fn a_gang_that_loses_a_pod_while_extenders_are_asked_is_not_placed() {
 }
 
 /// Room is made only where the extenders want the gang.
+///
+/// S7-074: they are not asked about victims.
 #[test]
 fn victims_of_a_gang_are_only_on_nodes_that_extenders_accept() {
     let mut scene = Scene::with_extender(&[]);

@@ -14,6 +14,7 @@ mod everything;
 mod extenders;
 mod permits;
 mod placing;
+mod queue_rows;
 mod rows;
 #[path = "../scenario/mod.rs"]
 mod scenario;

@@ -117,6 +117,8 @@ fn messages(attempts: &[Attempt]) -> BTreeSet<String> {
 }
 
 /// S5-059: one that has a pod of the gang wait holds all of it.
+///
+/// S7-047
 #[test]
 fn s5_059_a_gang_waits_until_its_last_pod_is_permitted() {
     let (mut scene, plugin) = scene();

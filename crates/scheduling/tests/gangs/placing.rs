@@ -87,6 +87,7 @@ fn a_group_that_is_not_a_gang_is_placed_pod_by_pod() {
     assert_eq!(scene.placed().len(), 2);
 }
 
+/// S7-049
 #[test]
 fn a_failed_binding_of_a_gang_pod_is_repeated_alone() {
     let mut scene = Scene::new();

@@ -66,7 +66,14 @@ impl Frame {
                 .whole("scheduler_pending_pods", &[("queue", queue)]);
             format!("{queue} {length}")
         });
-        lengths.collect::<Vec<_>>().join(", ")
+        let mut lengths: Vec<String> = lengths.collect();
+        let incomplete = [("queue", "incomplete")];
+        let incomplete = self.samples.whole("scheduler_pending_pods", &incomplete);
+        // Only clusters with pod groups have such pods.
+        if !matches!(&*incomplete, "0" | "-") {
+            lengths.push(format!("incomplete {incomplete}"));
+        }
+        lengths.join(", ")
     }
 
     fn rate(&self) -> String {

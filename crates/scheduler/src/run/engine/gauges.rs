@@ -2,12 +2,24 @@
 
 use crate::run::metrics::Metrics;
 use crate::run::writer::Writer;
-use evictd_scheduling::{Pool, Scheduler};
+use evictd_pod::compatibility::Release;
+use evictd_scheduling::{Pool, Scheduler, SchedulingQueue};
 use std::collections::BTreeMap;
 
 /// Brings the gauges up to date. The engine does this every second.
 pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writer) {
     let queue = scheduler.queue();
+    let gated = queue.count(Pool::Gated);
+    // Before 1.37 the pods of unknown groups are gated as others are (S7-021).
+    let has_incomplete = scheduler
+        .cluster()
+        .compatibility()
+        .is_at_least(Release::V1_37);
+    let incomplete = if has_incomplete {
+        queue.incomplete()
+    } else {
+        0
+    };
     let pools = [
         ("active", queue.count(Pool::Active)),
         (
@@ -15,7 +27,8 @@ pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writ
             queue.count(Pool::Backoff) + queue.count(Pool::ErrorBackoff),
         ),
         ("unschedulable", queue.count(Pool::Unschedulable)),
-        ("gated", queue.count(Pool::Gated)),
+        ("gated", gated.saturating_sub(incomplete)),
+        ("incomplete", incomplete),
     ];
     for (plugin, profile, count) in queue.rejected_counts() {
         let gauge = &metrics.unschedulable_pods;
@@ -24,6 +37,7 @@ pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writ
     for (name, count) in pools {
         metrics.pending_pods.set([name], number(count));
     }
+    entities(metrics, queue);
     let mut in_flight: BTreeMap<&str, usize> = BTreeMap::new();
     for event in queue.in_flight_events() {
         *in_flight.entry(event).or_default() += 1;
@@ -46,13 +60,33 @@ pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writ
     metrics.goroutines.set(["binding"], bindings);
     writer.update_work_queues();
     for (pool, event, count) in scheduler.take_incoming_pods() {
-        let queue = match pool {
-            Pool::Active => "active",
-            Pool::Backoff | Pool::ErrorBackoff => "backoff",
-            Pool::Unschedulable => "unschedulable",
-            Pool::Gated => "gated",
-        };
-        metrics.queue_incoming_pods.add([queue, event], count);
+        metrics.queue_incoming_pods.add([label(pool), event], count);
+    }
+    for (pool, event, kind, count) in scheduler.take_incoming_entities() {
+        let incoming = &metrics.groups.queue_incoming_entities;
+        incoming.add([label(pool), event, kind], count);
+    }
+}
+
+/// The pods without a group, and the groups, in each queue.
+fn entities(metrics: &Metrics, queue: &SchedulingQueue) {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (pool, kind, count) in queue.entities() {
+        *counts.entry((label(pool), kind)).or_default() += count;
+    }
+    for ((pool, kind), count) in counts {
+        let gauge = &metrics.groups.queued_entities;
+        gauge.set([pool, kind], number(count));
+    }
+}
+
+/// The queue of a pool.
+const fn label(pool: Pool) -> &'static str {
+    match pool {
+        Pool::Active => "active",
+        Pool::Backoff | Pool::ErrorBackoff => "backoff",
+        Pool::Unschedulable => "unschedulable",
+        Pool::Gated => "gated",
     }
 }
 

@@ -81,6 +81,7 @@ fn label(point: Point) -> &'static str {
         Point::PreFilter => "PreFilter",
         Point::Filter => "Filter",
         Point::PostFilter => "PostFilter",
+        Point::PodGroupPostFilter => "PodGroupPostFilter",
         Point::PreScore => "PreScore",
         Point::Score => "Score",
         Point::Reserve => "Reserve",
@@ -139,6 +140,53 @@ impl Recorder for MetricsRecorder {
         self.metrics
             .queueing_hint_execution_duration
             .observe([plugin, event, hint], took.as_secs_f64());
+    }
+
+    fn on_group_attempt(&self, profile: &str, result: &'static str, took: Duration) {
+        let (groups, took) = (&self.metrics.groups, took.as_secs_f64());
+        groups.schedule_attempts.add([result, profile], 1);
+        groups.attempt_duration.observe([result, profile], took);
+        groups.algorithm_duration.observe([], took);
+    }
+
+    fn on_preemption(&self, preemptor: &'static str, status: &'static str, took: Duration) {
+        let groups = &self.metrics.groups;
+        groups
+            .preemption_evaluation_duration
+            .observe([preemptor, status], took.as_secs_f64());
+        if preemptor == "podgroup" {
+            groups.preemption_attempts.add([status], 1);
+        }
+    }
+
+    fn on_group_victims(&self, pods: usize, disruptions: usize) {
+        // A double holds every number of pods that fits into memory.
+        #[allow(clippy::cast_precision_loss, reason = "there are fewer than 2^53 pods")]
+        let [pods, disruptions] = [pods as f64, disruptions as f64];
+        let groups = &self.metrics.groups;
+        groups.preemption_victims.observe([], pods);
+        groups.disruptions.observe(["podgroup"], disruptions);
+    }
+
+    fn on_placements(&self, profile: &str, count: usize) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.metrics
+            .groups
+            .generated_placements
+            .add([profile], count);
+    }
+
+    fn on_placement(&self, profile: &str, is_feasible: bool, took: Duration) {
+        let result = if is_feasible {
+            "feasible"
+        } else {
+            "infeasible"
+        };
+        let groups = &self.metrics.groups;
+        groups.placement_evaluations.add([result, profile], 1);
+        groups
+            .placement_evaluation_duration
+            .observe([result, profile], took.as_secs_f64());
     }
 }
 

@@ -21,27 +21,39 @@ scheduler_cache_size gauge ALPHA type
 scheduler_event_handling_duration_seconds histogram ALPHA event 0.0001..0.2048 12
 scheduler_events_dropped_total counter ALPHA -
 scheduler_framework_extension_point_duration_seconds histogram STABLE extension_point,profile,status 0.0001..0.2048 12
+scheduler_generated_placements_total counter ALPHA profile
 scheduler_get_node_hint_duration_seconds histogram ALPHA hinted,profile 0.00001..0.02048 12
 scheduler_goroutines gauge BETA operation
 scheduler_inflight_events gauge ALPHA event
 scheduler_pending_pods gauge STABLE queue
 scheduler_permit_wait_duration_seconds histogram BETA result 0.001..16.384 15
+scheduler_placement_evaluation_duration_seconds histogram ALPHA profile,result 0.001..16.384 15
+scheduler_placement_evaluations_total counter ALPHA profile,result
 scheduler_plugin_evaluation_total counter BETA extension_point,plugin,profile
 scheduler_plugin_execution_duration_seconds histogram ALPHA extension_point,plugin,status 0.00001..0.02217 20
 scheduler_pod_scheduled_after_flush_total counter ALPHA -
 scheduler_pod_scheduling_attempts histogram STABLE - 1..16 5
 scheduler_pod_scheduling_sli_duration_seconds histogram BETA attempts 0.01..5242.88 20
+scheduler_podgroup_schedule_attempts_total counter ALPHA profile,result
+scheduler_podgroup_scheduling_algorithm_duration_seconds histogram ALPHA - 0.001..16.384 15
+scheduler_podgroup_scheduling_attempt_duration_seconds histogram ALPHA profile,result 0.001..16.384 15
 scheduler_preemption_attempts_total counter STABLE -
+scheduler_preemption_evaluation_duration_seconds histogram ALPHA preemptor,result 0.001..32.768 16
 scheduler_preemption_goroutines_duration_seconds histogram ALPHA result 0.01..5242.88 20
 scheduler_preemption_goroutines_execution_total counter ALPHA result
 scheduler_preemption_victims histogram STABLE - 1..64 7
+scheduler_preemption_workload_disruptions histogram ALPHA preemptor 1..1024 11
+scheduler_queue_incoming_entities_total counter ALPHA event,queue,type
 scheduler_queue_incoming_pods_total counter STABLE event,queue
+scheduler_queued_entities gauge ALPHA queue,type
 scheduler_queueing_hint_execution_duration_seconds histogram ALPHA event,hint,plugin 0.00001..0.02217 20
 scheduler_schedule_attempts_total counter STABLE profile,result
 scheduler_scheduling_algorithm_duration_seconds histogram ALPHA - 0.001..16.384 15
 scheduler_scheduling_attempt_duration_seconds histogram STABLE profile,result 0.001..16.384 15
 scheduler_store_schedule_results_duration_seconds histogram ALPHA profile 0.00001..0.02048 12
 scheduler_unschedulable_pods gauge BETA plugin,profile
+scheduler_workload_preemption_attempts_total counter ALPHA result
+scheduler_workload_preemption_victims histogram ALPHA - 1..1024 11
 workqueue_adds_total counter BETA name
 workqueue_depth gauge BETA name
 workqueue_longest_running_processor_seconds gauge BETA name
@@ -91,6 +103,22 @@ fn touch(metrics: &Metrics) {
     metrics.get_node_hint_duration.observe(["true", "p"], 0.1);
     metrics.store_schedule_results_duration.observe(["p"], 0.1);
     metrics.work_queues.queue("binding").retried(0);
+    let groups = &metrics.groups;
+    groups
+        .queue_incoming_entities
+        .add(["active", "PodAdd", "pod"], 1);
+    groups.schedule_attempts.add(["scheduled", "p"], 1);
+    groups.attempt_duration.observe(["scheduled", "p"], 0.1);
+    groups.generated_placements.add(["p"], 1);
+    groups.placement_evaluations.add(["feasible", "p"], 1);
+    groups
+        .placement_evaluation_duration
+        .observe(["feasible", "p"], 0.1);
+    groups
+        .preemption_evaluation_duration
+        .observe(["pod", "Success"], 0.1);
+    groups.preemption_attempts.add(["Success"], 1);
+    groups.disruptions.observe(["podgroup"], 1.0);
     metrics
         .leader_election_master_status
         .set(["kube-scheduler"], 1);

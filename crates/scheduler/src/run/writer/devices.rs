@@ -1,7 +1,8 @@
 //! `PreBind` and Unreserve of resource claims.
 //!
 //! A claim first gets the finalizer that prevents its deletion while it has devices. Then it gets the devices, and the pod that
-//! may use them. The resource version is a precondition of every status, so that devices of another pod are never overwritten.
+//! may use them, or the group of the pod (S7-101). The resource version is a precondition of every status, so that devices of
+//! another pod are never overwritten.
 
 use super::PodRef;
 use super::calls::Calls;
@@ -171,17 +172,22 @@ fn status_to_write(
         return elsewhere("deleted");
     }
     let reserved = consumers(status);
-    let is_reserved = reserved.iter().any(|consumer| *consumer.uid == *pod.uid);
+    let is_reserved = reserved.iter().any(|consumer| match &choice.group {
+        Some(group) => consumer.is_group(&group.name),
+        None => *consumer.uid == *pod.uid,
+    });
     let is_allocated = !status["allocation"].is_null();
     let mut new = json!({});
     match &choice.allocation {
         // An earlier write whose answer was lost.
-        _ if is_allocated && is_reserved => return Ok(None),
+        _ if is_allocated && is_reserved && choice.group.is_none() => return Ok(None),
         // Another pod of the gang has written the same allocation.
+        Some(allocation) if is_reserved && has_devices_of(status, allocation) => return Ok(None),
         Some(allocation) if has_devices_of(status, allocation) => {}
         Some(_) if is_allocated => return elsewhere("allocated elsewhere"),
         None if !is_allocated => return elsewhere("deallocated elsewhere"),
         Some(allocation) => new["allocation"] = json!(allocation),
+        None if is_reserved => return Ok(None),
         None => {}
     }
     if status["allocation"]["allocationTimestamp"].is_null() {
@@ -189,8 +195,11 @@ fn status_to_write(
         new["allocation"]["allocationTimestamp"] = now.into();
     }
     let mut reserved = json!(reserved);
-    if let Some(reserved) = reserved.as_array_mut() {
-        reserved.push(json!({ "resource": "pods", "name": pod.name, "uid": *pod.uid }));
+    if let Some(reserved) = reserved.as_array_mut().filter(|_| !is_reserved) {
+        reserved.push(match &choice.group {
+            Some(group) => json!(group),
+            None => json!({ "resource": "pods", "name": pod.name, "uid": *pod.uid }),
+        });
     }
     new["reservedFor"] = reserved;
     Ok(Some(status_of(&metadata["resourceVersion"], &new)))
@@ -212,8 +221,8 @@ fn consumers(status: &Value) -> Vec<Consumer> {
 }
 
 /// Removes a pod that was not bound from its claims. Returns the present claims: their devices belong to them and are not free.
-/// With `deallocates`, a claim without other users also loses the devices that it got for the pod. Retries until the server
-/// answers.
+/// With `deallocates`, a claim without other users also loses the devices that it got for the pod. A claim of its group stays
+/// as it is, because other pods of the group may use it. Retries until the server answers.
 pub(super) async fn unreserve(
     calls: &Calls,
     pod: &PodRef,
@@ -229,6 +238,8 @@ pub(super) async fn unreserve(
                 special_claim::remove_of(calls, pod, &path)
                     .await
                     .map(|()| None)
+            } else if choice.group.is_some() {
+                read(calls, &path).await.map(Some)
             } else {
                 unreserve_claim(calls, pod, &path, allocation).await
             };
@@ -236,7 +247,10 @@ pub(super) async fn unreserve(
                 Ok(claim) => break claim,
                 // A refused write would be refused again, and after a stop none is sent.
                 Err(failure)
-                    if matches!(failure.kind, FailureKind::Refused | FailureKind::Stopped) =>
+                    if matches!(
+                        failure.kind,
+                        FailureKind::Refused | FailureKind::Stopped | FailureKind::Gone
+                    ) =>
                 {
                     break None;
                 }

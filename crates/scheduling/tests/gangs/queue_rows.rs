@@ -1,0 +1,324 @@
+//! Groups in the queue and in the metrics as Kubernetes 1.37 has them, by the rows of its behaviour.
+
+use crate::{Scene, group, pod};
+use evictd_pod::compatibility::{Compatibility, Release};
+use evictd_scheduling::config::Point;
+use evictd_scheduling::{Change, Event, Outcome, Pool, Recorder};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What waits, without the zeros: `Gated podgroup` and how many.
+fn entities(scene: &Scene) -> BTreeMap<String, usize> {
+    let all = scene.scheduler.queue().entities().into_iter();
+    let some = all.filter(|(_, _, count)| *count > 0);
+    some.map(|(pool, kind, count)| (format!("{pool:?} {kind}"), count))
+        .collect()
+}
+
+fn counts(list: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    let list = list.iter();
+    list.map(|(name, count)| ((*name).to_owned(), *count))
+        .collect()
+}
+
+#[test]
+fn s7_020_s7_021_a_group_is_one_entity_and_pods_of_unknown_groups_are_incomplete() {
+    let mut scene = Scene::new();
+    scene.node("one", "1", "a");
+    scene.pods("g", 2, "1");
+    assert_eq!(scene.scheduler.queue().incomplete(), 2);
+    assert_eq!(entities(&scene), counts(&[]));
+    let mut child = group("g", 3);
+    child["spec"]["parentCompositePodGroupName"] = json!("root");
+    scene.group(child);
+    assert_eq!(scene.scheduler.queue().incomplete(), 2, "S7-112");
+    scene.group(group("g", 3));
+    assert_eq!(scene.scheduler.queue().incomplete(), 0);
+    assert_eq!(entities(&scene), counts(&[("Gated podgroup", 1)]));
+    scene.pod("g-2", Some(pod("g-2", "g", "1")));
+    scene.pod("solo", Some(pod("solo", "", "9")));
+    let active = counts(&[("Active pod", 1), ("Active podgroup", 1)]);
+    assert_eq!(entities(&scene), active);
+    let mut entered = BTreeMap::new();
+    for (pool, _, kind, count) in scene.scheduler.take_incoming_entities() {
+        *entered.entry(format!("{pool:?} {kind}")).or_insert(0_u64) += count;
+    }
+    assert_eq!(entered.get("Active podgroup"), Some(&1), "{entered:?}");
+    assert_eq!(entered.get("Active pod"), Some(&1), "{entered:?}");
+    scene.attempts();
+    let rejected = counts(&[("Unschedulable pod", 1), ("Unschedulable podgroup", 1)]);
+    assert_eq!(entities(&scene), rejected);
+}
+
+#[test]
+fn s7_022_a_group_is_tried_by_its_priority() {
+    let mut scene = Scene::new();
+    scene.node("one", "8", "a");
+    scene.pod("early", Some(pod("early", "", "1")));
+    let mut urgent = group("g", 2);
+    urgent["spec"]["priority"] = json!(10);
+    scene.group(urgent);
+    for name in ["g-0", "g-1"] {
+        let mut member = pod(name, "g", "1");
+        member["spec"]["priority"] = json!(10);
+        scene.pod(name, Some(member));
+    }
+    let order: Vec<String> = scene
+        .attempts()
+        .into_iter()
+        .map(|attempt| attempt.key.to_string())
+        .collect();
+    assert_eq!(order, ["g-0", "g-1", "early"]);
+}
+
+/// A node appears without a pause before.
+fn node_at_once(scene: &mut Scene, name: &str) {
+    let node = crate::node(name).cpu("1").memory("4Gi");
+    let node = node.set("/status/allocatable/pods", "10");
+    scene.on(&Event::Change(Change::Node(crate::added(node))));
+}
+
+/// S7-026: an event that helps one pod wakes all of them. S7-028: the backoff doubles with each attempt of the group.
+#[test]
+fn s7_026_s7_028_a_group_is_woken_as_a_whole_and_backs_off_longer_each_time() {
+    let mut scene = Scene::new();
+    scene.node("one", "1", "a");
+    scene.group(group("g", 4));
+    scene.pods("g", 4, "1");
+    for (node, backoff) in [("two", 1000), ("three", 2000)] {
+        assert!(scene.placed().is_empty());
+        node_at_once(&mut scene, node);
+        let queue = |scene: &Scene, pool| scene.scheduler.queue().count(pool);
+        assert_eq!(queue(&scene, Pool::Backoff), 4, "{node}");
+        scene.pass(SignedDuration::from_millis(backoff - 100));
+        assert_eq!(queue(&scene, Pool::Backoff), 4, "{node}");
+        scene.pass(SignedDuration::from_millis(1200));
+        assert_eq!(queue(&scene, Pool::Active), 4, "{node}");
+    }
+    node_at_once(&mut scene, "four");
+    assert_eq!(scene.placed().len(), 4);
+}
+
+#[test]
+fn s7_030_a_deleted_pod_leaves_its_group_and_an_empty_group_the_queue() {
+    let mut scene = Scene::new();
+    scene.node("one", "1", "a");
+    scene.group(group("g", 2));
+    scene.pods("g", 3, "9");
+    scene.attempts();
+    scene.pod("g-0", None);
+    assert_eq!(scene.scheduler.queue().len(), 2);
+    scene.pod("g-1", None);
+    scene.pod("g-2", None);
+    assert!(scene.scheduler.queue().is_empty());
+    assert_eq!(entities(&scene), counts(&[]));
+}
+
+#[test]
+fn s7_014_a_group_that_waits_for_its_pods_to_be_deleted_still_works() {
+    let mut scene = Scene::new();
+    scene.node("one", "8", "a");
+    let mut deleted = group("g", 2);
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    deleted["metadata"]["finalizers"] = json!(["scheduling.k8s.io/podgroup-protection"]);
+    scene.group(deleted);
+    scene.pods("g", 2, "1");
+    assert_eq!(scene.placed().len(), 2);
+}
+
+/// S7-228: the affinity between the pods of a group counts while they are only assumed.
+#[test]
+fn s7_228_pods_of_a_group_see_where_the_others_are() {
+    let placed = |racks: [&str; 2], kind: &str| {
+        let mut scene = Scene::new();
+        for (node, rack) in ["one", "two"].iter().zip(racks) {
+            scene.node(node, "1", rack);
+        }
+        scene.group(group("g", 2));
+        for name in ["g-0", "g-1"] {
+            let mut member = pod(name, "g", "1");
+            member["metadata"]["labels"] = json!({ "app": "g" });
+            let term = json!({ "labelSelector": { "matchLabels": { "app": "g" } }, "topologyKey": "rack" });
+            member["spec"]["affinity"] =
+                json!({ kind: { "requiredDuringSchedulingIgnoredDuringExecution": [term] } });
+            scene.pod(name, Some(member));
+        }
+        scene.placed().len()
+    };
+    assert_eq!(placed(["a", "b"], "podAntiAffinity"), 2);
+    assert_eq!(placed(["a", "a"], "podAntiAffinity"), 0);
+    assert_eq!(placed(["a", "b"], "podAffinity"), 0);
+    assert_eq!(placed(["a", "a"], "podAffinity"), 2);
+}
+
+/// Notes what is measured of groups.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    fn note(&self, note: String) {
+        self.0.lock().unwrap().push(note);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Recorder for Notes {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn samples_plugins(&self) -> bool {
+        false
+    }
+
+    fn samples_hints(&self) -> bool {
+        false
+    }
+
+    fn on_point(&self, _: &str, _: Point, _: &'static str, _: Duration) {}
+
+    fn on_plugin(&self, _: &str, _: Point, _: &'static str, _: Duration) {}
+
+    fn on_evaluated(&self, _: &str, _: &str, _: Point, _: u64) {}
+
+    fn on_hint(&self, _: &'static str, _: &'static str, _: bool, _: Duration) {}
+
+    fn on_group_attempt(&self, profile: &str, result: &'static str, _: Duration) {
+        self.note(format!("{profile}: {result}"));
+    }
+
+    fn on_preemption(&self, preemptor: &'static str, status: &'static str, _: Duration) {
+        self.note(format!("preemption of a {preemptor}: {status}"));
+    }
+
+    fn on_group_victims(&self, pods: usize, disruptions: usize) {
+        self.note(format!("{pods} victims, {disruptions} disruptions"));
+    }
+
+    fn on_placements(&self, _: &str, count: usize) {
+        self.note(format!("{count} domains"));
+    }
+
+    fn on_placement(&self, _: &str, is_feasible: bool, _: Duration) {
+        self.note(format!("feasible: {is_feasible}"));
+    }
+}
+
+fn measured() -> (Scene, Arc<Notes>) {
+    let notes = Arc::new(Notes::default());
+    let recorder = Arc::clone(&notes);
+    let scene = Scene::with(move |framework| framework.recorder = recorder);
+    (scene, notes)
+}
+
+/// Its pods have this priority, as the group.
+fn important(scene: &mut Scene, mut object: Value, pods: usize) {
+    object["spec"]["priority"] = json!(100);
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    scene.group(object);
+    for index in 0..pods {
+        let name_of_pod = format!("{name}-{index}");
+        let mut member = pod(&name_of_pod, &name, "1");
+        member["spec"]["priority"] = json!(100);
+        scene.pod(&name_of_pod, Some(member));
+    }
+}
+
+#[test]
+fn s7_054_attempts_and_preemptions_of_groups_are_measured() {
+    let (mut scene, notes) = measured();
+    scene.node("one", "2", "a");
+    scene.group(group("fits", 2));
+    scene.pods("fits", 2, "1");
+    assert_eq!(scene.placed().len(), 2);
+    let placed = [
+        "1 domains",
+        "feasible: true",
+        "default-scheduler: scheduled",
+    ];
+    assert_eq!(notes.take(), placed);
+
+    scene.group(group("full", 1));
+    scene.pods("full", 1, "1");
+    scene.attempts();
+    let rejected = [
+        "1 domains",
+        "feasible: false",
+        "preemption of a podgroup: Unschedulable",
+        "default-scheduler: unschedulable",
+    ];
+    assert_eq!(notes.take(), rejected);
+
+    // Only 1.37 compares the priorities of a group and its pods.
+    let release = Compatibility::of(Release::V1_37);
+    scene.scheduler.set_compatibility(release);
+    let mut wrong = group("wrong", 1);
+    wrong["spec"]["priority"] = json!(5);
+    scene.group(wrong);
+    scene.pods("wrong", 1, "1");
+    scene.attempts();
+    assert_eq!(notes.take(), ["default-scheduler: error"]);
+}
+
+/// S7-070, S7-071: all pods that fit on the emptied nodes count, and get nominations.
+#[test]
+fn s7_054_s7_070_s7_071_a_group_that_preempts_waits_for_all_its_victims() {
+    let (mut scene, notes) = measured();
+    scene.node("one", "2", "a");
+    scene.running("a", "one", "1", 0);
+    scene.running("b", "one", "1", 0);
+    important(&mut scene, group("g", 1), 2);
+    let nominated = scene.attempts().into_iter().filter(|attempt| {
+        matches!(&attempt.outcome, Outcome::Unschedulable(rejected) if rejected.nominated.is_some())
+    });
+    assert_eq!(nominated.count(), 2);
+    let notes = notes.take();
+    for expected in [
+        "preemption of a podgroup: Success",
+        "2 victims, 2 disruptions",
+        "default-scheduler: waiting_on_preemption",
+    ] {
+        assert!(
+            notes.iter().any(|note| note == expected),
+            "{expected}: {notes:?}"
+        );
+    }
+}
+
+/// S7-060: without the plugin nothing is preempted for a group.
+#[test]
+fn s7_060_s7_260_a_profile_may_preempt_nothing_for_groups() {
+    let mut scene = Scene::with(|framework| framework.pod_group_post_filters.clear());
+    scene.node("one", "1", "a");
+    scene.running("a", "one", "1", 0);
+    important(&mut scene, group("g", 1), 1);
+    assert_eq!(
+        scene.group_message(),
+        "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"
+    );
+}
+
+#[test]
+fn s7_095_each_domain_that_a_group_is_tried_in_is_measured() {
+    let (mut scene, notes) = measured();
+    scene.node("one", "1", "a");
+    scene.node("two", "2", "b");
+    let mut in_rack = group("g", 2);
+    in_rack["spec"]["schedulingConstraints"] = json!({ "topology": [{ "key": "rack" }] });
+    scene.group(in_rack);
+    scene.pods("g", 2, "1");
+    assert_eq!(scene.placed().len(), 2);
+    let expected = [
+        "2 domains",
+        "feasible: false",
+        "feasible: true",
+        "default-scheduler: scheduled",
+    ];
+    assert_eq!(notes.take(), expected);
+}
