@@ -7,14 +7,14 @@ pub type Options<C> = Vec<Vec<C>>;
 
 /// A trial that proposes changes against its obstacles.
 pub trait Propose: Trial {
-    /// What could be done about the obstacle that is left after `changes`, the preferred first.
+    /// Changes that may remove the obstacle that is left after `changes`, the preferred first.
     fn proposals(
         &mut self,
         changes: &[Self::Change],
         obstacle: &Self::Obstacle,
     ) -> Vec<Options<Self::Change>>;
 
-    /// What could be done if no proposal helps, the preferred first.
+    /// Changes to try if no proposal helps, the preferred first.
     fn last_resort(
         &mut self,
         _changes: &[Self::Change],
