@@ -20,13 +20,13 @@ pub fn left_out(name: &str, why: impl std::fmt::Display) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Waits for a condition, for 10 s at most.
+/// Waits for a condition, for 30 s at most: a busy machine may need more than ten.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !condition() {
         assert!(
             Instant::now() < deadline,
-            "waited 10 s in vain until {what}"
+            "waited 30 s in vain until {what}"
         );
         std::thread::yield_now();
     }
