@@ -321,14 +321,14 @@ fn no_circles(name: &str, strategy: &impl Strategy<Value = Case>, count: usize) 
         }
     }
     let Sums {
-        circles: [own_circles, other_circles],
+        circles: [our_circles, other_circles],
         evictions: (own, other),
         clearly_more,
         later,
     } = sums;
     // The figures of the command that plays many.
     println!(
-        "{count} {name}: {own_circles} circles, volcano {other_circles}; {own} evictions, volcano {other}; \
+        "{count} {name}: {our_circles} circles, volcano {other_circles}; {own} evictions, volcano {other}; \
          {clearly_more} traces with clearly more; {later} traces with a longer wait"
     );
     assert!(

@@ -198,7 +198,7 @@ fn bytes(count: u64) -> f64 {
     count as f64
 }
 
-/// What was read of an answer so far.
+/// The bytes of an answer that were read so far.
 #[derive(Debug)]
 struct Size {
     requests: Requests,
@@ -260,7 +260,7 @@ impl<B: Body + Unpin> Body for Measured<B> {
 }
 
 impl<B: Body> Drop for Measured<B> {
-    /// A reader that knows the length of the answer may not ask for what follows its last byte.
+    /// A reader that knows the length of the answer may stop before it sees the end of the body.
     fn drop(&mut self) {
         if self.body.is_end_stream() {
             self.observe();

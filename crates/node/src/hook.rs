@@ -195,7 +195,7 @@ async fn run_command(
     Ok((!status.success()).then(|| status.to_string()))
 }
 
-/// Blocks until the program is loaded. If nobody waits for it any more by then, the whole group ends.
+/// Blocks until the program is loaded. If the caller has given up by then, the dropped [`Group`] ends all its processes.
 fn start(mut command: Command) -> io::Result<(Child, Group)> {
     let child = command.spawn()?;
     let group = Group::of(&child);

@@ -222,7 +222,7 @@ impl DeferredResizes {
         Some((key, pod))
     }
 
-    /// Notes what a resize waits for, which was tried just now. Returns how often it was tried.
+    /// Stores the reason for which the attempt of a resize just failed. Returns the number of its attempts.
     pub(crate) fn park(&mut self, now: Timestamp, key: &str, message: &str) -> u32 {
         let Some(resize) = self.pods.get_mut(key) else {
             return 1;

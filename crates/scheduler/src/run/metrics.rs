@@ -175,7 +175,7 @@ pub(crate) struct Metrics {
     pub(crate) authentication_attempts: Counters<1>,
     /// `result`.
     pub(crate) authentication_duration: Histograms<1>,
-    /// `username`, of which few are told apart, because clients choose them.
+    /// `username`. Only well-known names are labels, because clients choose them.
     pub(crate) authenticated_user_requests: Counters<1>,
     /// `result` (allowed, no-opinion, error).
     pub(crate) authorization_attempts: Counters<1>,

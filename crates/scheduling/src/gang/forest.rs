@@ -113,7 +113,7 @@ pub(crate) fn parent<Gang>(group: &wire::Group<Gang>) -> Option<Arc<str>> {
     (!name.is_empty()).then(|| format!("{namespace}/{name}").into())
 }
 
-/// What a group counts for: its parent, and whether it is ready.
+/// The parent of a group, and whether the group is ready, which the parent counts.
 pub(crate) type Counted = (Option<Arc<str>>, bool);
 
 /// A child of a composite group, by `namespace/name`.

@@ -35,6 +35,17 @@ pub enum Pool {
     Gated,
 }
 
+impl Pool {
+    /// All pools, first the one from which a pod is tried soonest.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Active,
+        Self::Backoff,
+        Self::ErrorBackoff,
+        Self::Unschedulable,
+        Self::Gated,
+    ];
+}
+
 /// The pods that an event concerns.
 #[derive(Debug, Clone)]
 pub(crate) enum Scope {

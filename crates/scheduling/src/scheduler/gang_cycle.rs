@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// The most rounds of requests to extenders in one attempt. A further round asks about nodes that only the last responses made
 /// feasible.
 const MAX_ROUNDS: u32 = 64;
-/// What a pod says that gives back a claim of its group (S7-103).
+/// The end of a pod's message when its attempt gives back a claim of its group (S7-103).
 const UNRESERVED: &str = " ResourceClaim unreserved for PodGroup";
 
 impl Scheduler {

@@ -39,14 +39,6 @@ pub struct Suggestions {
     pub is_incomplete: bool,
 }
 
-const POOLS: [Pool; 5] = [
-    Pool::Active,
-    Pool::Backoff,
-    Pool::ErrorBackoff,
-    Pool::Unschedulable,
-    Pool::Gated,
-];
-
 impl Scheduler {
     /// Tries the next pod, if one waits, together with its gang. Each call returns one attempt of a gang.
     pub fn attempt(&mut self, now: Timestamp) -> Option<Attempt> {
@@ -413,7 +405,7 @@ impl Scheduler {
     /// Looks for changes that would let the pod of that name fit, on at most `most` nodes. `None` if it does not wait, or cannot
     /// be decided about.
     pub fn suggest(&mut self, namespace: &str, name: &str, most: usize) -> Option<Suggestions> {
-        let wire = POOLS
+        let wire = Pool::ALL
             .into_iter()
             .flat_map(|pool| self.state.queue.pods_in(pool))
             .filter_map(|key| self.state.pod(&key))

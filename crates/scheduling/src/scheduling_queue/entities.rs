@@ -1,4 +1,4 @@
-//! What waits, as the metrics of the queue count it: pods without a group, and trees of groups as one each (S7-020, S7-021).
+//! The waiting entities that the metrics of the queue count: pods without a group, and trees of groups as one each (S7-020, S7-021).
 
 use crate::events::ClusterEvent;
 use crate::gang::Groups;
@@ -7,21 +7,12 @@ use crate::queue::{Pool, Queue};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// The pools, first that from which a pod is tried soonest. The pods of a group may be in several; the first counts for it.
-const POOLS: [Pool; 5] = [
-    Pool::Active,
-    Pool::Backoff,
-    Pool::ErrorBackoff,
-    Pool::Unschedulable,
-    Pool::Gated,
-];
-
 /// The waiting pods of groups.
 #[derive(Debug, Default)]
 pub(super) struct Entities {
     /// The pods in each pool.
-    pods: [usize; POOLS.len()],
-    /// The pool of each root, by index.
+    pods: [usize; Pool::ALL.len()],
+    /// The pool of each root, by index. Of several pools of its pods the first in [`Pool::ALL`] counts.
     roots: HashMap<Arc<str>, usize>,
     /// The gated pods whose group, or a group above it, does not exist.
     pub(super) incomplete: usize,
@@ -34,7 +25,7 @@ impl Entities {
             let root = groups.object(name).and_then(|_| groups.root(name).ok());
             for pod in pods {
                 let pool = queue.pool(pod);
-                let Some(index) = POOLS.iter().position(|known| Some(*known) == pool) else {
+                let Some(index) = Pool::ALL.iter().position(|known| Some(*known) == pool) else {
                     continue;
                 };
                 found.pods[index] += 1;
@@ -53,7 +44,7 @@ impl Entities {
     /// How many wait in each pool, with their type.
     pub(super) fn counts(&self, queue: &Queue<ClusterEvent>) -> Vec<(Pool, &'static str, usize)> {
         let mut counts = Vec::new();
-        for (index, pool) in POOLS.into_iter().enumerate() {
+        for (index, pool) in Pool::ALL.into_iter().enumerate() {
             let pods = queue.count(pool).saturating_sub(self.pods[index]);
             let roots = self.roots.values();
             counts.push((pool, POD, pods));

@@ -104,7 +104,7 @@ struct Trial<'a> {
 struct Rejected {
     plugin: String,
     reasons: Vec<String>,
-    /// What would be done about it. Of two taints, or of two labels, the reasons are the same.
+    /// The next change to try. It tells two taints or two labels apart, whose reasons are the same.
     next: Option<Suggestion>,
 }
 

@@ -42,7 +42,7 @@ impl Scene {
         self.claim_of(name, status, &Value::Null);
     }
 
-    /// A claim that was made for somebody.
+    /// Adds a claim that was made for an owner.
     fn claim_of(&mut self, name: &str, status: &Value, owners: &Value) {
         let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
         let claim = json!({ "metadata": { "name": name, "namespace": "default", "uid": format!("uid-of-{name}"),

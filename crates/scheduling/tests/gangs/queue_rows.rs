@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What waits, without the zeros: `Gated podgroup` and how many.
+/// The waiting entities by pool and kind, such as `Gated podgroup`, without the zeros.
 fn entities(scene: &Scene) -> BTreeMap<String, usize> {
     let all = scene.scheduler.queue().entities().into_iter();
     let some = all.filter(|(_, _, count)| *count > 0);

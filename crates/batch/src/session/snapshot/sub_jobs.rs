@@ -425,7 +425,7 @@ impl SubJob {
         sum
     }
 
-    /// What its tasks that wait need at once for it to start. If some of them can be left out, no sum is known.
+    /// The sum of the requests of its pending tasks, if it cannot start without any of them. Otherwise the sum is not known.
     pub(crate) fn needed(&self, tasks: &[Task]) -> Resource {
         let waiting = self.count(tasks, |task| task.status == Status::Pending);
         let missing = self.min_available - self.count(tasks, Task::is_there);

@@ -56,7 +56,7 @@ pub(super) fn is_user(cluster: &Cluster, pod: &Pod, consumer: &Consumer) -> bool
         || name_of(cluster, pod).is_some_and(|group| consumer.is_group(group))
 }
 
-/// Lets a pod of the gang use what is assumed for the claims of its group, also by earlier attempts (S7-102).
+/// Lets a pod of the gang use the assumed allocations of its group's claims, also those of earlier attempts (S7-102).
 pub fn share_claims_of_group(cluster: &mut Cluster, pod: &Pod) {
     for claim in claims_of_group(cluster, pod) {
         cluster.devices_mut().share(&claim);

@@ -132,7 +132,7 @@ fn s7_102_pods_of_the_group_share_what_is_only_assumed_yet_and_others_wait() {
     assert!(!scene.is_promised("shared"));
 }
 
-/// The group has reserved a card of a node without room. Returns what is deallocated, and the message.
+/// The group has reserved a card of a node without room. Returns the deallocated claim and the message.
 fn attempt_beside(running: bool) -> (Option<String>, String) {
     let mut scene = Scene::with_cards();
     for node in ["one", "two"] {
