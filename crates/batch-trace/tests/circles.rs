@@ -306,29 +306,29 @@ fn no_circles(name: &str, strategy: &impl Strategy<Value = Case>, count: usize) 
     for number in 0..count {
         let case = strategy.new_tree(&mut runner).unwrap().current();
         let both = Both::of(&case);
-        let (own, other) = both.evictions();
+        let (ours, other) = both.evictions();
         sums.circles[0] += u32::from(both.ours.broken_off);
         sums.circles[1] += u32::from(both.volcano.broken_off);
-        sums.evictions.0 += own;
+        sums.evictions.0 += ours;
         sums.evictions.1 += other;
-        sums.clearly_more += u32::from(is_clearly_more((own, other)));
+        sums.clearly_more += u32::from(is_clearly_more((ours, other)));
         sums.later += u32::from(both.is_later());
         if let Some(wrong) = mistake(&case, &both) {
             let Case { conf, trace } = case;
             mistakes.push(format!(
-                "{number}: {wrong}; {own} evictions, volcano {other}\n{conf}\n{trace}"
+                "{number}: {wrong}; {ours} evictions, volcano {other}\n{conf}\n{trace}"
             ));
         }
     }
     let Sums {
         circles: [our_circles, other_circles],
-        evictions: (own, other),
+        evictions: (ours, other),
         clearly_more,
         later,
     } = sums;
     // The figures of the command that plays many.
     println!(
-        "{count} {name}: {our_circles} circles, volcano {other_circles}; {own} evictions, volcano {other}; \
+        "{count} {name}: {our_circles} circles, volcano {other_circles}; {ours} evictions, volcano {other}; \
          {clearly_more} traces with clearly more; {later} traces with a longer wait"
     );
     assert!(
@@ -337,7 +337,7 @@ fn no_circles(name: &str, strategy: &impl Strategy<Value = Case>, count: usize) 
         mistakes.len(),
         mistakes.join("\n")
     );
-    assert!(own <= other, "{own} evictions, volcano {other}");
+    assert!(ours <= other, "{ours} evictions, volcano {other}");
 }
 
 /// A gang that holds the whole cluster, more than its queue deserves, and a small job of another queue that is owed room.
