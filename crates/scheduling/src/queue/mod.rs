@@ -17,34 +17,9 @@ pub use costly::USUAL_COST;
 pub(crate) use entry::Entry;
 use in_flight::InFlight;
 pub use in_flight::MAX_IN_FLIGHT_EVENTS;
+pub use pools::Pool;
 use pools::{Next, Pools};
 pub use settings::Settings;
-
-/// Where a pod waits (S5-004).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Pool {
-    /// It is tried as soon as it is first.
-    Active,
-    /// It was rejected and backs off.
-    Backoff,
-    /// Its last attempt ended in an error, and it backs off.
-    ErrorBackoff,
-    /// It waits for an event that its rejectors registered.
-    Unschedulable,
-    /// A plugin keeps it out of the queue (`PreEnqueue`).
-    Gated,
-}
-
-impl Pool {
-    /// All pools, first the one from which a pod is tried soonest.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Active,
-        Self::Backoff,
-        Self::ErrorBackoff,
-        Self::Unschedulable,
-        Self::Gated,
-    ];
-}
 
 /// The pods that an event concerns.
 #[derive(Debug, Clone)]
