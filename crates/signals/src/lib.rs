@@ -7,6 +7,7 @@
 //! | when that is too little | [`Threshold`], [`ThresholdMaps`], [`threshold`] |
 //! | signals of pressure, whose figure is a share of time | [`pressure`] |
 //! | how fast a signal falls, and when it is exhausted | [`forecast`] |
+//! | how often a threshold was nearly met, and how long conditions were raised | [`near_misses`] |
 //!
 //! ```
 //! use evictd_signals::{Observation, Signal, ThresholdMaps};
@@ -24,6 +25,7 @@
 pub mod forecast;
 mod headroom;
 mod human;
+pub mod near_misses;
 mod node;
 mod observation;
 mod observations;
