@@ -1,5 +1,6 @@
 //! `evictd history`: past evictions with all the evidence kept of each.
 
+mod contents;
 mod html;
 
 use super::daemon::Daemon;
@@ -9,11 +10,9 @@ use super::table::{amount, moment, or_dash, used};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, PageOutput, Row, Table, View, warn};
-use evictd_decision::record::{Ended, Holder, Kind, Outcome, Publication, Record};
-use evictd_pod::duration;
+use evictd_decision::record::{Ended, Kind, Outcome, Publication, Record};
 use evictd_reclaim::Reclaimed;
 use evictd_signals::pressure;
-use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -197,64 +196,6 @@ fn owner(record: &Record) -> String {
     }))
 }
 
-/// The processes that held most of the pod's memory before the first signal.
-fn held_by(ended: Option<&Ended>) -> String {
-    let contents = ended.and_then(|ended| ended.contents.as_ref());
-    let Some(contents) = contents else {
-        return or_dash(None::<&str>);
-    };
-    let mut words: Vec<String> = contents.processes.iter().map(holder).collect();
-    match contents.unread {
-        Some(0) => {}
-        Some(unread) => words.push(format!(
-            "{unread} processes and threads were not read in time"
-        )),
-        None => words.push("the processes were not read: their number is not known".to_owned()),
-    }
-    words.join("; ")
-}
-
-/// `java 2.9Gi (pid 7, 40 threads, 3h, container 0123456789ab)`. The pod chooses the name of a process.
-fn holder(holder: &Holder) -> String {
-    let held = amount(None, i64::try_from(holder.resident_bytes).ok());
-    let mut about = vec![
-        format!("pid {}", holder.pid),
-        match holder.threads {
-            1 => "1 thread".to_owned(),
-            many => format!("{many} threads"),
-        },
-    ];
-    about.extend(
-        holder
-            .age_seconds
-            .and_then(|seconds| i64::try_from(seconds).ok())
-            .map(|seconds| duration::format(SignedDuration::from_secs(seconds))),
-    );
-    about.extend(
-        holder
-            .container
-            .as_ref()
-            .map(|id| format!("container {id}")),
-    );
-    format!(
-        "{} {held} ({})",
-        holder.name.escape_debug(),
-        about.join(", ")
-    )
-}
-
-/// `anon 2.9Gi, file 12Mi, ..`: the kinds of the pod's memory before the first signal.
-fn memory_kinds(ended: Option<&Ended>) -> String {
-    let contents = ended.and_then(|ended| ended.contents.as_ref());
-    let kinds = contents.and_then(|contents| contents.memory.as_ref());
-    or_dash(kinds.map(|kinds| {
-        let shown = kinds
-            .known()
-            .map(|(kind, held)| format!("{kind} {}", amount(None, i64::try_from(held).ok())));
-        shown.collect::<Vec<_>>().join(", ")
-    }))
-}
-
 /// `succeeded after 212 ms: dumped to ..`: how the pre-kill hook went, and the beginning of its output.
 fn hook(ended: Option<&Ended>) -> String {
     let Some(hook) = ended.and_then(|ended| ended.hook.as_ref()) else {
@@ -271,12 +212,15 @@ fn hook(ended: Option<&Ended>) -> String {
 
 /// Everything that is known of one decision.
 fn evidence(record: &Record, view: View) -> String {
-    let page = page(view, &facts(record));
-    if record.ranking.is_empty() {
-        return page;
+    let mut page = page(view, &facts(record));
+    for (heading, table) in contents::tables(record) {
+        let _ = write!(page, "\n{heading}:\n{}\n", table.shown(view));
     }
-    let ranking = ranking::recorded(record).shown(view);
-    format!("{page}\n{ranking}\n")
+    if !record.ranking.is_empty() {
+        let ranking = ranking::recorded(record).shown(view);
+        let _ = writeln!(page, "\n{ranking}");
+    }
+    page
 }
 
 /// A heading and a value.
@@ -419,8 +363,8 @@ fn shortage(record: &Record) -> Vec<Fact> {
         ("WOKEN BY", or_dash(record.woken_by.as_ref())),
         ("REACTION", reaction(ended)),
         ("GONE", gone(record)),
-        ("HELD BY", held_by(ended)),
-        ("MEMORY", memory_kinds(ended)),
+        ("HELD BY", contents::held_by(ended)),
+        ("MEMORY", contents::memory_kinds(ended)),
         ("HOOK", hook(ended)),
         ("CLUSTER", cluster(record)),
     ];
@@ -477,29 +421,6 @@ mod tests {
         );
         let open = html::html(&record(Value::Null)).to_html();
         assert!(!open.contains("Each moment"), "{open}");
-    }
-
-    #[test]
-    fn the_largest_processes_and_kinds_of_memory_of_a_victim_are_shown() {
-        let ended = json!({ "contents": {
-            "processes": [
-                { "pid": 7, "name": "java\u{1b}[2J", "container": "0123456789ab", "residentBytes": 3_113_851_289_u64, "threads": 40,
-                  "ageSeconds": 7500 },
-                { "pid": 8, "name": "sh", "residentBytes": 4096, "threads": 1 },
-            ],
-            "unread": 2,
-            "memory": { "anon": 3_113_851_289_u64, "file": 12_582_912 },
-        }});
-        let ended: Ended = serde_json::from_value(ended).unwrap();
-        assert_eq!(
-            held_by(Some(&ended)),
-            "java\\u{1b}[2J 2.9Gi (pid 7, 40 threads, 2h5m0s, container 0123456789ab); sh 4Ki (pid 8, 1 thread); \
-             2 processes and threads were not read in time"
-        );
-        assert_eq!(memory_kinds(Some(&ended)), "anon 2.9Gi, file 12Mi");
-        let unknown: Ended = serde_json::from_value(json!({ "contents": {} })).unwrap();
-        assert!(held_by(Some(&unknown)).contains("not known"));
-        assert_eq!(held_by(None), "-");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! `evictd report`: a summary of the decisions in the history of this node.
+//! `evictd report`: a summary of the decisions in the history of this node, and how near it came to its thresholds.
 
+mod near_misses;
 mod page;
 
 use super::daemon::Daemon;
@@ -8,7 +9,9 @@ use clap::Args;
 use evictd_command::{Failure, PageOutput, warn};
 use evictd_decision::report::Report;
 use evictd_kernel::clock::Clock;
+use evictd_signals::near_misses::{Kept, NearReport};
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -16,10 +19,11 @@ const EXAMPLE: &str = "Example:
   evictd report
   evictd report --since 24h -o html > report.html
 
-In a dry run it shows what evictd would have done, and which pods a kubelet
-would have chosen for the same figures.";
+In a dry run it shows what evictd would have done, how often a threshold was
+nearly met, and which pods a kubelet would have chosen for the same figures.";
 
-/// A summary of this node's history: evictions by owner and signal, pods above their requests, and what a kubelet would have chosen.
+/// A summary of this node: evictions by owner and signal, near misses, time under conditions, pods above their requests, and what a
+/// kubelet would have chosen.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -42,9 +46,28 @@ impl Arguments {
         let until = Clock::start().now();
         let since = SignedDuration::try_from(self.since).unwrap_or(SignedDuration::MAX);
         let since = until.saturating_sub(since).unwrap_or(Timestamp::MIN);
-        let report = report(kept, problem, (since, until));
-        self.output.print(&report, page::page, page::html)
+        let near = self.daemon.get("/v1/near-misses")?;
+        let whole = Whole {
+            report: report(kept, problem, (since, until)),
+            near: near_report(&near, (since, until)),
+        };
+        self.output.print(&whole, page::page, page::html)
     }
+}
+
+/// All that the command prints.
+#[derive(Debug, Serialize)]
+struct Whole {
+    #[serde(flatten)]
+    report: Report,
+    #[serde(flatten)]
+    near: NearReport,
+}
+
+/// Empty for the answer of another version that cannot be read.
+fn near_report(kept: &Value, (since, until): (Timestamp, Timestamp)) -> NearReport {
+    let kept = Kept::deserialize(kept).unwrap_or_default();
+    kept.report(since, until)
 }
 
 fn report(kept: Value, problem: Option<String>, (since, until): (Timestamp, Timestamp)) -> Report {
@@ -69,8 +92,11 @@ mod tests {
         let (since, until) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(1_800_000_000));
         let until = until.unwrap();
         let page = |kept: Value, problem: Option<&str>| {
-            let report = report(kept, problem.map(str::to_owned), (since, until));
-            page::page(&report, View::WHOLE)
+            let whole = Whole {
+                report: report(kept, problem.map(str::to_owned), (since, until)),
+                near: NearReport::default(),
+            };
+            page::page(&whole, View::WHOLE)
         };
         let empty = page(json!([]), None);
         assert!(empty.contains("no decision was made"), "{empty}");

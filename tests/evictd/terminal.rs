@@ -1,5 +1,7 @@
 //! What an operator sees on a terminal of 80 columns or a little more, with pods whose names are as long as real ones.
 
+mod evidence;
+
 use evictd_kernel::clock::Clock;
 use evictd_testkit::program;
 use nix::fcntl::OFlag;
@@ -338,7 +340,7 @@ fn a_name_cannot_colour_a_page() {
 }
 
 /// What a daemon under pressure answers.
-fn answers(folder: &Path) -> [(&'static str, Value); 3] {
+fn answers(folder: &Path) -> [(&'static str, Value); 4] {
     let mut explained = crate::evictd(&EXPLAIN);
     explained.args(["-o", "json"]).current_dir(folder);
     let explained = program::answer(&program::run(&mut explained, ""));
@@ -385,7 +387,8 @@ fn answers(folder: &Path) -> [(&'static str, Value); 3] {
     [
         ("/v1/status", status),
         ("/v1/ranking", ranking),
-        ("/v1/history", json!([decision])),
+        ("/v1/history", json!([evidence::ended_well(), decision])),
+        ("/v1/near-misses", evidence::near_misses()),
     ]
 }
 
@@ -436,7 +439,32 @@ fn text_of_the_daemon_is_cut_to_the_terminal() {
             (&["history"], &["1a2006d362d-1", "-x001", "Permission"]),
             (
                 &["report", "--since", "36500d"],
-                &["By signal", "By owner", "memory.available", "1a2006d362d-1"],
+                &[
+                    "By signal",
+                    "By owner",
+                    "memory.available",
+                    "1a2006d362d-1",
+                    "nearly met 14 times",
+                    "Near misses",
+                    "1.1Gi",
+                    "-x003",
+                    "900000",
+                    "Time under conditions",
+                    "14m 24s",
+                ],
+            ),
+            (
+                &["history", "1a1f58c3f80-1"],
+                &[
+                    "HELD BY    java 2.9Gi of 3.1Gi in container app",
+                    "3 processes and threads were not read in time",
+                    "anon 2.9Gi",
+                    "Largest processes",
+                    "a\\n\\u{1b}[2Jb",
+                    "2h5m0s",
+                    "Largest parts of its usage",
+                    "424Mi",
+                ],
             ),
             (
                 &["history", "1a2006d362d-1"],
@@ -465,12 +493,16 @@ fn a_report_counts_the_decisions_of_its_time_for_programs_and_browsers() {
     };
     let all = program::answer(&report(&["--since", "36500d", "-o", "json"]));
     assert_eq!(all["total"]["failed"], 1, "{all}");
+    assert_eq!(all["nearMisses"][0]["signal"], "memory.available", "{all}");
+    assert_eq!(all["nearMisses"][0]["times"], 12);
+    assert_eq!(all["conditions"][0]["seconds"], 864.0);
     assert_eq!(all["signals"][0]["signal"], "memory.available");
-    assert_eq!(all["owners"][0]["lastId"], "1a2006d362d-1");
+    let mut owners = all["owners"].as_array().unwrap().iter();
+    assert!(owners.any(|one| one["lastId"] == "1a2006d362d-1"), "{all}");
     assert_eq!(all["kubelet"]["compared"], 1);
     let none = program::answer(&report(&["--since", "1ms", "-o", "json"]));
     assert_eq!(none["total"]["failed"], 0);
-    assert_eq!(none["oldest"], "2026-11-21T23:26:43Z");
+    assert_eq!(none["oldest"], "2026-11-19T08:00:00Z");
     let page = program::page(&report(&["--since", "36500d", "-o", "html"]));
     assert!(
         page.starts_with("<!") && page.contains("By owner"),

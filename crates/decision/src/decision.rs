@@ -230,6 +230,16 @@ pub struct Eviction {
     pub disruption_target: bool,
 }
 
+/// A part of a victim's usage of the starved resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsagePart {
+    /// A container, writable layer, log or volume, in words.
+    pub name: String,
+    /// How much it held.
+    pub usage: Quantity,
+}
+
 /// A victim's owner, with the number of its recent evictions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -387,6 +397,9 @@ pub struct Decision {
     /// The users of the resource; absent for pressure signals, which are not sums of the pods' usage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
+    /// The largest parts of the victim's usage, as far as they are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<UsagePart>,
     /// One sentence: why this pod and not the next one.
     pub why: String,
 }

@@ -21,7 +21,8 @@ pub mod why;
 
 pub use decision::{
     ActingThreshold, Cause, Decision, Eviction, Excess, LocalStorageLimit, OwnerCount, PassedOver,
-    Preference, RankedPod, RequestNote, Shares, Spared, UnevictableGrowth, Unreachable, Withheld,
+    Preference, RankedPod, RequestNote, Shares, Spared, UnevictableGrowth, Unreachable, UsagePart,
+    Withheld,
 };
 pub use owner::Owner;
 pub use shares::sum_of_gains;

@@ -9,8 +9,7 @@ use evictd_usage::PodUsage;
 use std::{collections::BTreeMap, fmt::Write};
 
 pub use weighed::LONGEST;
-pub(crate) use weighed::local_storage_message;
-pub(crate) use weighed::weighed_message;
+pub(crate) use weighed::{local_storage_message, parts_of_limit, parts_of_signal, weighed_message};
 
 /// The status message and the annotations of the event, exactly as the kubelet writes them. If the usage of the pod is not
 /// known there are no annotations.

@@ -145,6 +145,8 @@ pub struct Effective {
     pub evict: Evict,
     /// The hook before an eviction.
     pub pre_kill_hook: PreKillHook,
+    /// What the records of evictions have beyond what is always there.
+    pub record: RecordSettings,
     /// The action on new pods that should not be on this node.
     pub admission: Admission,
     /// Which node conditions are set.
@@ -271,6 +273,13 @@ pub struct PreKillHook {
     pub budget: SignedDuration,
 }
 
+/// What the records of evictions have beyond what is always there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordSettings {
+    /// The beginnings of the command lines of the largest processes.
+    pub command_lines: bool,
+}
+
 /// `conditions`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conditions {
@@ -365,6 +374,7 @@ impl Effective {
                 tell: Tell::Together,
             },
             pre_kill_hook: PreKillHook::default(),
+            record: RecordSettings::default(),
             admission: Admission::Off,
             conditions: Conditions {
                 types: ConditionTypes::Own,

@@ -3,6 +3,7 @@
 
 pub(super) mod hook;
 mod paths;
+mod record;
 
 use super::{
     image_gc::percent,
@@ -575,6 +576,7 @@ pub(super) const KEYS: &[Key] = &[
     hook::COMMAND,
     hook::SOCKET,
     hook::BUDGET,
+    record::COMMAND_LINES,
     paths::PROC,
     paths::CGROUP,
     paths::NODEFS,

@@ -49,7 +49,7 @@ mod write;
 pub use address::{Address, NoSuchAddress};
 pub use effective::{
     Conditions, Effective, Evict, Filesystems, ImageGc, Kind, Kubelet, Metrics, Origin,
-    PodPreference, Pods, PreKillHook, Probes, Roots, Usage,
+    PodPreference, Pods, PreKillHook, Probes, RecordSettings, Roots, Usage,
 };
 pub use evictd_configuration::Mistake;
 pub use open::{DROP_INS, drop_ins, open};

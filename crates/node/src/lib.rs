@@ -47,6 +47,7 @@ mod hook;
 mod kept;
 pub mod logging;
 mod metrics;
+mod near_misses;
 mod notify;
 mod pause;
 mod pods;

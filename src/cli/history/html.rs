@@ -1,6 +1,6 @@
 //! Past evictions as documents for a browser.
 
-use super::{facts, failed, moment, ranking, table, words};
+use super::{contents, facts, failed, moment, ranking, table, words};
 use evictd_decision::record::{Ended, Outcome, Record};
 use evictd_html::{Block, Column, Page, Table, Tone};
 
@@ -33,6 +33,9 @@ pub(super) fn html(record: &Record) -> Page {
     let facts = facts.map(|(heading, value)| (evictd_command::capitalized(heading), value));
     page.section("What happened", [Block::Facts(facts.collect())]);
     page.section("Each moment", [moments(ended)]);
+    for (heading, table) in contents::tables(record) {
+        page.section(heading, [table.into()]);
+    }
     page.section(
         "Pods in the order of eviction",
         [ranking::recorded(record).into()],

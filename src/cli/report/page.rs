@@ -1,5 +1,6 @@
 //! A report for people: as text and as a document for a browser.
 
+use super::{Whole, near_misses};
 use crate::cli::table::{amount, moment, or_dash, used};
 use evictd_command::{Colour, Column, Table, View};
 use evictd_decision::report::{Counts, Report, SignalReport};
@@ -10,25 +11,26 @@ use evictd_signals::{Signal, StarvedResource, human_bytes};
 /// A heading and a table.
 type Part = (&'static str, Table);
 
-pub(super) fn page(report: &Report, view: View) -> String {
-    let mut page = vec![view.paint(Colour::Strong, &view.sentence(&verdict(report)))];
-    page.extend(notes(report).iter().map(|note| view.sentence(note)));
-    for (heading, table) in parts(report) {
+pub(super) fn page(whole: &Whole, view: View) -> String {
+    let mut page = vec![view.paint(Colour::Strong, &view.sentence(&verdict(&whole.report)))];
+    page.extend(notes(whole).iter().map(|note| view.sentence(note)));
+    for (heading, table) in parts(whole) {
         let heading = view.paint(Colour::Strong, heading);
         page.push(format!("{heading}\n{}", table.shown(view)));
     }
     page.join("\n\n")
 }
 
-pub(super) fn html(report: &Report) -> Page {
+pub(super) fn html(whole: &Whole) -> Page {
+    let report = &whole.report;
     let tone = match report.total.evicted + report.total.would_evict + report.total.failed {
         0 => Tone::Good,
         _ => Tone::Plain,
     };
     let mut page = Page::new("evictd report", tone, &verdict(report));
-    let notes = notes(report).into_iter().map(|note| (String::new(), note));
+    let notes = notes(whole).into_iter().map(|note| (String::new(), note));
     page.section("In short", [evictd_html::Block::Facts(notes.collect())]);
-    for (heading, table) in parts(report) {
+    for (heading, table) in parts(whole) {
         page.section(heading, [table.into()]);
     }
     page
@@ -68,7 +70,8 @@ fn counted(counts: &Counts) -> String {
     some.join(", ")
 }
 
-fn notes(report: &Report) -> Vec<String> {
+fn notes(whole: &Whole) -> Vec<String> {
+    let report = &whole.report;
     let mut notes: Vec<String> = report.problem.iter().map(|it| format!("{it}.")).collect();
     if report.not_understood > 0 {
         let records = report.not_understood;
@@ -95,11 +98,13 @@ fn notes(report: &Report) -> Vec<String> {
             kubelet.same, kubelet.compared
         ));
     }
+    notes.push(near_misses::note(&whole.near));
     notes
 }
 
 /// The tables that have rows.
-fn parts(report: &Report) -> Vec<Part> {
+fn parts(whole: &Whole) -> Vec<Part> {
+    let report = &whole.report;
     let mut parts = Vec::new();
     if !report.signals.is_empty() {
         parts.push(("By signal", signals(report)));
@@ -107,6 +112,7 @@ fn parts(report: &Report) -> Vec<Part> {
     if !report.owners.is_empty() {
         parts.push(("By owner", owners(report)));
     }
+    parts.extend(near_misses::parts(&whole.near));
     if !report.kubelet.different.is_empty() {
         parts.push((
             "Where a kubelet would have chosen another pod",
@@ -115,7 +121,7 @@ fn parts(report: &Report) -> Vec<Part> {
     }
     if !report.above_request.is_empty() {
         parts.push((
-            "Pods above their request, at the moments of decisions",
+            "Pods above their request, at the moments of decisions: a request of P99 would have kept them within it",
             pods(report),
         ));
     }

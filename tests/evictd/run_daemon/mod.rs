@@ -9,6 +9,7 @@ mod crashes;
 pub(crate) mod cri;
 pub(crate) mod disk;
 mod evicted_pods;
+mod evidence;
 mod hidden;
 pub(crate) mod kubelet;
 mod kubelet_directories;

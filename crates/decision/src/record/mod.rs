@@ -20,7 +20,9 @@ pub use outcome::{Ended, Method, Outcome, Survivor};
 pub use publication::{Notice, Publication, Way};
 pub use row::RankingRow;
 
-use crate::{ActingThreshold, Cause, Decision, OwnerCount, PassedOver, Shares, Withheld};
+use crate::{
+    ActingThreshold, Cause, Decision, OwnerCount, PassedOver, Shares, UsagePart, Withheld,
+};
 use evictd_pod::Quantity;
 use evictd_reclaim::Reclaimed;
 use evictd_signals::{NodeCondition, Signal, StarvedResource};
@@ -186,6 +188,9 @@ pub struct Record {
         skip_serializing_if = "Option::is_none"
     )]
     pub shares: Option<Shares>,
+    /// The largest parts of the victim's usage: containers for memory; layers, logs and volumes for disks. At most ten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<UsagePart>,
     /// The result of a reclaim; absent for every other kind.
     #[serde(
         default,
@@ -261,6 +266,7 @@ impl Record {
             runner_up: None,
             expected_gain: None,
             shares: None,
+            parts: Vec::new(),
             reclaimed: None,
             why: None,
             dry_run: false,
@@ -297,6 +303,7 @@ impl Record {
             runner_up: decision.runner_up.clone(),
             expected_gain: decision.expected_gain,
             shares: decision.shares,
+            parts: decision.parts.clone(),
             why: Some(decision.why.clone()),
             ..Self::new(id, decision.time, decision.kind.into(), decision.signal)
         };
@@ -387,6 +394,7 @@ impl Record {
     pub fn brief(self) -> Self {
         let mut record = self.essential();
         record.annotations.clear();
+        record.parts.clear();
         record.why = None;
         if let Some(message) = &mut record.message {
             shorten(message, Self::BRIEF);

@@ -2,7 +2,7 @@
 
 use super::{Housekeeper, cause::Candidates};
 use crate::{
-    message::{eviction_message, weighed_message},
+    message::{eviction_message, parts_of_signal, weighed_message},
     relief::{self, Eligible},
     rules::Figures,
     unevictable::{HORIZON, Unevictable},
@@ -122,6 +122,13 @@ impl Housekeeper {
             uid: victim_pod.map(|pod| pod.uid.clone()),
             owner: victim_pod.and_then(|pod| self.conditions.owner_of(now, pod, &self.rules)),
             passed_over: PassedOver::largest(signal, &ranked, victim),
+            parts: victim
+                .zip(victim_pod)
+                .map_or_else(Vec::new, |(victim, pod)| {
+                    let used = usage.of(victim.index);
+                    let parts = |used| parts_of_signal(signal, self.rules.layout, pod, used);
+                    used.map(parts).unwrap_or_default()
+                }),
             threshold: Some(acting),
             eviction,
             withheld,

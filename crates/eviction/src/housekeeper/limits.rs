@@ -2,7 +2,7 @@
 
 use crate::{
     local_storage::{self, Exceeded},
-    message::local_storage_message,
+    message::{local_storage_message, parts_of_limit},
     rules::Rules,
 };
 use evictd_decision::{Cause, Decision, Eviction, PassedOver, Spared};
@@ -45,7 +45,10 @@ impl LimitCheck {
                 exceeded.message = local_storage_message(&exceeded, pod, used);
             }
             let decision = match spared(pod) {
-                None => over_limit(now, (index, pod), exceeded, rules),
+                None => Decision {
+                    parts: parts_of_limit(pod, used),
+                    ..over_limit(now, (index, pod), exceeded, rules)
+                },
                 Some(spared) if spared.lasts() => {
                     let message = &exceeded.message;
                     let one = PassedOver::over_limit(pod, exceeded.used, spared, message);
@@ -111,5 +114,6 @@ fn of_limit(now: Timestamp, limit: &'static str, why: String) -> Decision {
         runner_up: None,
         expected_gain: None,
         shares: None,
+        parts: Vec::new(),
     }
 }

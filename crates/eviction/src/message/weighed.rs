@@ -3,8 +3,8 @@
 
 use super::{eviction_message, shortage};
 use crate::{local_storage::Exceeded, rank::DiskParts, rules::FilesystemLayout};
-use evictd_decision::{ActingThreshold, Excess, LocalStorageLimit, RankedPod};
-use evictd_pod::{Pod, pod::Volume};
+use evictd_decision::{ActingThreshold, Excess, LocalStorageLimit, RankedPod, UsagePart};
+use evictd_pod::{Pod, Quantity, pod::Volume};
 use evictd_signals::{Signal, StarvedResource, human_bytes};
 use evictd_usage::{Extent, FsUsage, PodUsage};
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -15,6 +15,8 @@ pub const LONGEST: usize = 1000;
 const LONGEST_NAME: usize = 80;
 /// How many parts of a pod's use are named.
 const PARTS: usize = 3;
+/// How many parts a record has.
+const RECORDED: usize = 10;
 
 /// The message and the annotations under evictd's rules: the kubelet's first sentence, then the compared amounts.
 pub(crate) fn weighed_message(
@@ -40,6 +42,36 @@ pub(crate) fn weighed_message(
         message.push_str(&largest(parts, signal.resource()));
     }
     (bounded(message), annotations)
+}
+
+/// The largest parts of the pod's usage of this signal, for the record: of memory its containers, of disks its layers, logs
+/// and volumes.
+pub(crate) fn parts_of_signal(
+    signal: Signal,
+    layout: FilesystemLayout,
+    pod: &Pod,
+    usage: &PodUsage,
+) -> Vec<UsagePart> {
+    let parts = match signal.resource() {
+        StarvedResource::Memory => Part::of_memory(usage),
+        _ => Part::of_signal(signal, layout, pod, usage),
+    };
+    recorded(parts, |used| signal.quantity(used))
+}
+
+/// The same for a pod that exceeds a limit of its own on local storage.
+pub(crate) fn parts_of_limit(pod: &Pod, usage: &PodUsage) -> Vec<UsagePart> {
+    recorded(Part::of_limit(pod, usage), Quantity::bytes)
+}
+
+fn recorded(mut parts: Vec<Part>, quantity: impl Fn(i64) -> Quantity) -> Vec<UsagePart> {
+    parts.sort_by_key(|part| Reverse(part.used));
+    let largest = parts.into_iter().take(RECORDED);
+    let part = |part: Part| UsagePart {
+        name: part.name,
+        usage: quantity(part.used),
+    };
+    largest.map(part).collect()
 }
 
 /// The message for a pod that exceeds a limit of its own: the kubelet's sentence, then the measured amounts.
@@ -91,13 +123,24 @@ fn of_pod(signal: Signal, victim: &RankedPod, pod: &Pod) -> String {
     }
 }
 
-/// A part of a pod's usage of disks.
+/// A part of a pod's usage.
 struct Part {
     name: String,
     used: i64,
 }
 
 impl Part {
+    /// The containers whose memory is known.
+    fn of_memory(usage: &PodUsage) -> Vec<Self> {
+        let known = usage.containers.iter().filter_map(|container| {
+            Some(Self {
+                name: format!("container {}", name(&container.name)),
+                used: container.working_set?.value,
+            })
+        });
+        known.collect()
+    }
+
     /// The parts that count for this signal; none for signals other than those of disks.
     fn of_signal(
         signal: Signal,

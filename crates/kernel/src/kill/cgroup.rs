@@ -13,7 +13,6 @@ use rustix::process::Signal;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::contents::contents;
 use super::cpu::LiftedLimits;
 use super::freezer::{self, Frozen};
 use super::group::{Group, ProcessList, Targets};
@@ -93,13 +92,6 @@ impl CgroupEvictor {
             termination: Termination::not_begun(),
             lifted_limits: None,
         };
-        // After the first signal the processes begin to go, and with them the answer to which one held the memory.
-        in_progress.termination.contents = contents(
-            &self.hierarchies,
-            &self.proc_root,
-            &in_progress.group.relative,
-        )
-        .await;
         if !grace.is_zero() {
             tokio::select! {
                 left = in_progress.wait_for_exit(victim.sandbox.as_deref(), sigterm_by) => left?,
@@ -140,7 +132,6 @@ impl Termination {
             gone_at: None,
             processes: 0,
             method: Method::AlreadyGone,
-            contents: None,
             survivors: Vec::new(),
         }
     }

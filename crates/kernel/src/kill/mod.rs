@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 
 pub use cgroup::{CgroupEvictor, SigtermBy};
 pub use evictd_decision::record::Method;
-use evictd_decision::record::{Contents, Survivor};
+use evictd_decision::record::Survivor;
 pub use hidden::warn_of_hidden_processes;
 pub use spare::SpareFiles;
 
@@ -84,8 +84,6 @@ pub struct Termination {
     pub processes: usize,
     /// How the last process ended.
     pub method: Method,
-    /// The contents of the pod before the first signal; `None` if it could not be read in time.
-    pub contents: Option<Contents>,
     /// Processes that did not exit by the deadline, usually because they are in uninterruptible sleep.
     pub survivors: Vec<Survivor>,
 }

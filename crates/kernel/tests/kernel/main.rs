@@ -7,6 +7,7 @@
 
 #[path = "../support/cgroup.rs"]
 mod cgroup_support;
+mod contents;
 #[path = "../support/evictor.rs"]
 mod evictor_support;
 mod hidden;

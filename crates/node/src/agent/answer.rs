@@ -17,6 +17,10 @@ impl Agent {
             Question::Disk { answer } => {
                 let _ = answer.send(self.disk());
             }
+            Question::NearMisses { answer } => {
+                let kept = serde_json::to_value(self.ports.near_misses.to_keep());
+                let _ = answer.send(kept.map_err(|error| Unanswered::Refused(error.to_string())));
+            }
             Question::Admit { pod, answer } => {
                 let _ = answer.send(self.admit(pod).map_err(Unanswered::Refused));
             }

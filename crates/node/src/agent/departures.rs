@@ -1,7 +1,7 @@
 //! Pods that must leave: carries out decisions and the commands of `Departures`, and reports events to it.
 
 use super::{
-    Agent, notes,
+    Agent, contents, notes,
     terminations::{Ended, Target, TerminationEvent},
     unfinished::Unfinished,
 };
@@ -66,6 +66,7 @@ impl Agent {
             acted_at,
             paused: paused.as_ref(),
             asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
+            terminates: leaving.is_some(),
         };
         // The history has the decision before the kill, so that a crash in between loses nothing.
         self.ports.publishers.publish(&Fact::Deciding(&decided));
@@ -175,8 +176,10 @@ impl Agent {
         } else {
             let answer_timeout = self.answer_timeout(&departure);
             let kubelet = !self.ports.allocatable.is_machine();
+            let request = contents::request(self.active.listed(uid), self.behaviour.command_lines);
             let terminations = &mut self.ports.terminations;
-            terminations.begin(&departure, victim, grace, (answer_timeout, kubelet));
+            let timing = (answer_timeout, kubelet);
+            terminations.begin(&departure, (victim, request), grace, timing);
         }
     }
 
@@ -224,6 +227,7 @@ impl Agent {
                 departure,
                 result: &result,
                 hook: None,
+                contents: None,
             };
             self.ports.publishers.publish(&match result {
                 Ok(_) => Fact::FoundGone(&ended),
@@ -236,6 +240,14 @@ impl Agent {
     pub(super) fn note_termination(&mut self, event: TerminationEvent) -> Option<EvictError> {
         match event {
             TerminationEvent::Ended(ended) => self.note_ended(*ended),
+            TerminationEvent::Begins(uid, contents) => {
+                if let Some(departure) = self.housekeeper.departures().get(&uid) {
+                    let contents = contents.as_deref();
+                    let begins = Fact::Terminating(departure, contents);
+                    self.ports.publishers.publish(&begins);
+                }
+                None
+            }
             TerminationEvent::HookEnded(uid, hook) => {
                 if let Some(departure) = self.housekeeper.departures().get(&uid) {
                     notes::hook_ended(departure, &hook);
@@ -258,6 +270,7 @@ impl Agent {
             again,
             result,
             hook,
+            contents,
         } = ended;
         let departure = self.housekeeper.departures().get(&uid).cloned()?;
         let ending = match &result {
@@ -288,6 +301,7 @@ impl Agent {
             departure: &departure,
             result: &result,
             hook: hook.as_ref(),
+            contents: contents.as_deref(),
         };
         self.ports.publishers.publish(&Fact::Terminated(&ended));
         self.note_return(&departure, &result);

@@ -10,10 +10,12 @@ mod admission;
 mod allocatable;
 mod answer;
 mod cluster;
+mod contents;
 mod dedup;
 mod departures;
 mod hook;
 mod local_storage;
+mod near_misses;
 mod notes;
 mod pause;
 mod ports;
@@ -196,6 +198,7 @@ impl Agent {
         let reclaims = self.ports.reclaim.is_busy();
         let sleep = self.sleep.after(now, &self.housekeeper, &sample, reclaims);
         self.publish_cycle(now, &sample, sleep);
+        near_misses::note(self, now, &sample, sleep).await;
         sleep
     }
 
@@ -229,13 +232,8 @@ impl Agent {
             }
             Step::Measure(signal) => {
                 // The usage of a pod whose cgroup is new would count as the host's.
-                if self
-                    .active
-                    .set()
-                    .pods
-                    .iter()
-                    .any(|pod| pod.cgroup.is_none())
-                {
+                let mut pods = self.active.set().pods.iter();
+                if pods.any(|pod| pod.cgroup.is_none()) {
                     self.update_cgroups(now);
                 }
                 let set = Arc::clone(self.active.set());
@@ -589,6 +587,7 @@ impl Agent {
         {
             tracing::warn!("stopping while pods are still terminating; they are left as they are");
         }
+        self.ports.near_misses.close().await;
         self.close_cluster().await;
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Allocatable, NodeReclaim, Pauses, Terminations, Timer, Unfinished};
 use crate::{
-    config::Admission, filesystems::WatchedPaths, hook::Hook, kept::Kept, pods::PodCache,
-    publish::Publishers, usage,
+    config::Admission, filesystems::WatchedPaths, hook::Hook, kept::Kept, near_misses::NearMissLog,
+    pods::PodCache, publish::Publishers, usage,
 };
 use evictd_eviction::Rules;
 use evictd_kernel::{signals::Sampler, wake::WakeListeners};
@@ -26,6 +26,8 @@ pub struct Behaviour {
     pub least_grace: Duration,
     /// The pre-kill hook, if there is one.
     pub hook: Option<Hook>,
+    /// Whether records have the command lines of processes.
+    pub command_lines: bool,
 }
 
 /// The connections of an agent to the machine and the cluster.
@@ -56,6 +58,8 @@ pub struct Ports {
     pub unfinished: Vec<Unfinished>,
     /// The state that an earlier run kept.
     pub kept: Kept,
+    /// How near the node came to its thresholds, also before this start.
+    pub near_misses: NearMissLog,
     /// The kernel's boot id; empty where the kernel has none.
     pub boot_id: String,
 }

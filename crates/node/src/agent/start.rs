@@ -25,6 +25,7 @@ use crate::{
     hook::Hook,
     kept::KeptFile,
     metrics::Metrics,
+    near_misses::NearMissLog,
     notify::Notifier,
     pause::PauseFile,
     pods::{Binder, PodCache},
@@ -167,6 +168,7 @@ pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
             Kind::Kubelet => KUBELET_LEAST_GRACE,
         },
         hook: Hook::of(&config.pre_kill_hook),
+        command_lines: config.record.command_lines,
     }
 }
 
@@ -276,6 +278,7 @@ pub async fn ready(
         publishers: Publishers(publishers),
         unfinished,
         kept,
+        near_misses: NearMissLog::open(&config.state_directory),
         boot_id,
     };
     let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);

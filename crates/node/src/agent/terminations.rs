@@ -3,6 +3,7 @@
 
 use super::{
     cluster::{Cluster, progress},
+    contents::ContentsRequest,
     hook::Hooks,
     unfinished::shorten,
 };
@@ -15,7 +16,10 @@ use crate::{
     pods::LocalPod,
     server::state::Answer,
 };
-use evictd_decision::{Cause, Decision, record};
+use evictd_decision::{
+    Cause, Decision,
+    record::{self, Contents},
+};
 use evictd_departures::{Departure, NoticeState};
 use evictd_kernel::kill::{CgroupEvictor, GraceCut, Termination, Victim};
 use jiff::Timestamp;
@@ -36,12 +40,16 @@ pub(super) struct Ended {
     pub(super) result: Result<Termination, EvictError>,
     /// How its pre-kill hook went, if one ran.
     pub(super) hook: Option<record::Hook>,
+    /// The contents of the pod before its first signal, if they were read in time.
+    pub(super) contents: Option<Box<Contents>>,
 }
 
 /// The next event of a pod that is being terminated.
 pub(super) enum TerminationEvent {
     /// Its processes have ended, or could not be ended.
     Ended(Box<Ended>),
+    /// The pod with this UID gets its first signal now; its contents, if they were read in time.
+    Begins(String, Option<Box<Contents>>),
     /// The pre-kill hook of the pod with this UID has ended.
     HookEnded(String, record::Hook),
     /// The API server has answered to its notice.
@@ -62,6 +70,8 @@ struct Before {
     /// Whether the pod was started again after an earlier end.
     again: bool,
     hook: Option<(Hook, HookRequest)>,
+    /// What is read of the pod before its first signal; `None` for one that was started again.
+    contents: Option<ContentsRequest>,
 }
 
 /// The tasks by the UIDs of their pods, and the notices by the ids of their decisions.
@@ -139,7 +149,7 @@ impl Terminations {
     pub(super) fn begin(
         &mut self,
         departure: &Departure,
-        victim: Victim,
+        (victim, contents): (Victim, ContentsRequest),
         grace: Duration,
         (answer_timeout, kubelet): (Duration, bool),
     ) {
@@ -148,12 +158,17 @@ impl Terminations {
         let resumed = self.resumed.remove(&departure.id);
         // The API server knows of it already: only the processes are left to end.
         if resumed && departure.notice_state == NoticeState::Sent {
-            return self.spawn(ResumedEvictor(local), victim, grace, Before::default());
+            let before = Before {
+                contents: Some(contents),
+                ..Before::default()
+            };
+            return self.spawn(ResumedEvictor(local), victim, grace, before);
         }
         let cause = departure.purpose.cause();
         let before = Before {
             again: false,
             hook: self.hooks.begin(departure),
+            contents: Some(contents),
         };
         match (&self.cluster, notice) {
             (Some(cluster), Some(mut notice)) => {
@@ -200,7 +215,7 @@ impl Terminations {
     pub(super) fn begin_again(&mut self, victim: Victim, grace: Duration) {
         let before = Before {
             again: true,
-            hook: None,
+            ..Before::default()
         };
         self.spawn(self.local_evictor(), victim, grace, before);
     }
@@ -226,11 +241,16 @@ impl Terminations {
             hook: Arc::default(),
         };
         let end_hook = Arc::clone(&running.hook);
+        let local = Arc::clone(&self.evictor);
         // A second termination of the same pod replaces the handle: its grace period is the one to cut.
         self.running.insert(uid.clone(), running);
         // Beside the loop, which waits neither for a hook nor for a grace period.
         tokio::spawn(async move {
-            let Before { again, hook } = before;
+            let Before {
+                again,
+                hook,
+                contents,
+            } = before;
             let hook = match hook {
                 // On the heap: no other task shall have room for it.
                 Some((hook, request)) => Some(Box::pin(hook.run(&request, &end_hook)).await),
@@ -240,12 +260,24 @@ impl Terminations {
             if let Some(hook) = &hook {
                 let _ = send.send(TerminationEvent::HookEnded(uid.clone(), hook.clone()));
             }
+            // After the first signal the processes begin to go, and with them the answer to which one held the memory.
+            let contents = match contents {
+                Some(request) => {
+                    let (containers, lines) = (request.containers, request.command_lines);
+                    let contents = local.contents(&victim, containers, lines).await;
+                    let contents = contents.map(Box::new);
+                    let _ = send.send(TerminationEvent::Begins(uid.clone(), contents.clone()));
+                    contents
+                }
+                None => None,
+            };
             let result = evictor.evict(&victim, grace, &cut).await;
             let ended = Ended {
                 uid,
                 again,
                 result,
                 hook,
+                contents,
             };
             let _ = send.send(TerminationEvent::Ended(Box::new(ended)));
         });

@@ -5,6 +5,7 @@ mod bench;
 mod deaf;
 mod hard;
 mod hooks;
+mod near;
 mod paused;
 mod reclaim;
 mod recorder;

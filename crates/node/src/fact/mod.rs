@@ -10,7 +10,7 @@ use crate::{
 };
 use evictd_decision::{
     Decision,
-    record::{Ended, Hook, Outcome, Record},
+    record::{Contents, Ended, Hook, Outcome, Record},
 };
 use evictd_departures::{Departure, Purpose};
 use evictd_eviction::{Housekeeper, Returned};
@@ -19,6 +19,7 @@ use evictd_kernel::{
     signals::{Layout, Sample},
     wake::WokenBy,
 };
+use evictd_signals::StarvedResource;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub enum Fact<'a> {
     Admitting(&'a AdmissionDecision),
     /// The same, being carried out.
     Admitted(&'a AdmissionDecision),
+    /// A pod gets its first signal now; its contents, if they were read in time.
+    Terminating(&'a Departure, Option<&'a Contents>),
     /// The termination of a pod has ended.
     Terminated(&'a Terminated<'a>),
     /// A pod whose termination an earlier run began does not exist any more; the time of its end is unknown.
@@ -105,6 +108,8 @@ pub struct Decided<'a> {
     pub paused: Option<&'a Pause>,
     /// Whether the API server is asked for permission: a disruption budget may forbid the eviction.
     pub asked: bool,
+    /// Whether a termination has begun, so that [`Fact::Terminating`] or [`Fact::Terminated`] follows.
+    pub terminates: bool,
 }
 
 impl Decided<'_> {
@@ -130,6 +135,19 @@ pub struct Terminated<'a> {
     pub result: &'a Result<Termination, EvictError>,
     /// How the pre-kill hook went, if one ran.
     pub hook: Option<&'a Hook>,
+    /// The contents of the pod before its first signal, if they were read in time.
+    pub contents: Option<&'a Contents>,
+}
+
+/// `java 2.9Gi of 3.1Gi in container app`: the largest process of a pod that is evicted for lack of memory. For other
+/// resources it would mislead.
+pub(crate) fn largest_process(
+    departure: &Departure,
+    contents: Option<&Contents>,
+) -> Option<String> {
+    let signal = departure.purpose.signal()?;
+    let is_memory = signal.resource() == StarvedResource::Memory;
+    contents.filter(|_| is_memory)?.largest()
 }
 
 impl Terminated<'_> {
@@ -163,7 +181,7 @@ impl Terminated<'_> {
             last_process_gone_seconds: since(termination.gone_at),
             processes: termination.processes,
             method: termination.method,
-            contents: termination.contents.clone().map(Box::new),
+            contents: self.contents.cloned().map(Box::new),
             hook: self.hook.cloned().map(Box::new),
             survivors: termination.survivors.clone(),
             ..Ended::default()

@@ -111,6 +111,7 @@ fn decision() -> Decision {
         runner_up: None,
         expected_gain: None,
         shares: None,
+        parts: Vec::new(),
         why: "it is the only one".to_owned(),
     }
 }

@@ -1,9 +1,15 @@
 //! Publishes as Kubernetes events, in the kubelet's words, so that existing searches find them.
 
 use super::Publish;
-use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
+use crate::fact::{
+    AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated, largest_process,
+};
 use evictd_cluster_client::events::{Event, EventSender, ObjectReference, Subject};
-use evictd_decision::{Owner, record::Record};
+use evictd_decision::{
+    Owner,
+    record::{Contents, Record},
+};
+use evictd_departures::Departure;
 use evictd_eviction::Returned;
 use evictd_reclaim::Reclaimed;
 use evictd_signals::ConditionMap;
@@ -22,8 +28,16 @@ pub(crate) struct Events {
     node: String,
     send: EventSender,
     raised: Option<ConditionMap<bool>>,
-    /// Events of evictions that a budget may still forbid, by decision id.
-    asked: BTreeMap<String, Event>,
+    /// Events of evictions whose pod has no signal yet, by decision id.
+    waiting: BTreeMap<String, Waiting>,
+}
+
+/// The event of an eviction that waits for the contents of the pod.
+#[derive(Debug)]
+struct Waiting {
+    event: Event,
+    /// Whether a budget may still forbid the eviction: then it waits for the end of the pod.
+    asked: bool,
 }
 
 impl Events {
@@ -33,7 +47,7 @@ impl Events {
             node,
             send,
             raised: None,
-            asked: BTreeMap::new(),
+            waiting: BTreeMap::new(),
         }
     }
 
@@ -69,6 +83,7 @@ impl Publish for Events {
             Fact::CycleEnded(cycle) => self.cycle_ended(cycle),
             Fact::Decided(decided) => self.decided(decided),
             Fact::Admitted(admission) => self.admitted(admission),
+            Fact::Terminating(departure, contents) => self.terminating(departure, *contents),
             Fact::Terminated(ended) => self.terminated(ended),
             Fact::Returned(time, returned) => self.returned(*time, returned),
             Fact::Reclaimed(record) => self.reclaimed(record),
@@ -123,8 +138,10 @@ impl Events {
                 note: eviction.message.clone(),
                 annotations: eviction.annotations.clone(),
             };
-            if decided.asked {
-                self.asked.insert(decided.id().to_owned(), event);
+            if decided.terminates {
+                let asked = decided.asked;
+                let waiting = Waiting { event, asked };
+                self.waiting.insert(decided.id().to_owned(), waiting);
             } else {
                 self.send(event);
             }
@@ -161,13 +178,31 @@ impl Events {
         });
     }
 
+    /// Others search for the kubelet's words, so the largest process comes after them.
+    fn terminating(&mut self, departure: &Departure, contents: Option<&Contents>) {
+        let Some(mut waiting) = self.waiting.remove(&departure.id) else {
+            return;
+        };
+        if let Some(largest) = largest_process(departure, contents) {
+            let note = &mut waiting.event.note;
+            note.truncate(note.trim_end().len());
+            note.extend([" Largest process: ", &largest, "."]);
+        }
+        if waiting.asked {
+            self.waiting.insert(departure.id.clone(), waiting);
+        } else {
+            self.send(waiting.event);
+        }
+    }
+
     /// S1-050
     fn terminated(&mut self, ended: &Terminated<'_>) {
         let departure = ended.departure;
         let left = ended.result.as_ref().ok();
-        let asked = self.asked.remove(&departure.id);
-        if let Some(event) = asked.filter(|_| left.is_some()) {
-            self.send(event);
+        if let Some(waiting) = self.waiting.remove(&departure.id)
+            && (left.is_some() || !waiting.asked)
+        {
+            self.send(waiting.event);
         }
         if left.is_some_and(|termination| termination.gone_at.is_none()) {
             self.send(Event {

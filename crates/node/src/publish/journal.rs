@@ -1,15 +1,18 @@
 //! Publishes decisions as log lines, which under systemd are journal entries with fields to search by.
 
 use super::Publish;
-use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Terminated};
+use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Terminated, largest_process};
 use crate::{
     delivery::{DeliveryOutcome, Publication},
     evict::EvictError,
     logging::chain,
     pause::Pause,
 };
-use evictd_decision::{Cause, Decision, record::Record};
-use evictd_departures::{ADMITTED, Purpose};
+use evictd_decision::{
+    Cause, Decision,
+    record::{Contents, Record},
+};
+use evictd_departures::{ADMITTED, Departure, Purpose};
 use evictd_eviction::Returned;
 
 /// Logs a decision; `id` is that of its record in the history, `woken_by` the event that started the cycle.
@@ -110,6 +113,7 @@ impl Publish for Journal {
         match fact {
             Fact::Decided(fact) => decided(fact),
             Fact::Admitted(admission) => admitted(admission),
+            Fact::Terminating(departure, contents) => terminating(departure, *contents),
             Fact::Terminated(ended) => terminated(ended),
             Fact::FoundGone(ended) => found_gone(ended),
             Fact::Returned(_, fact) => returned(fact),
@@ -139,6 +143,18 @@ fn admitted(admission: &AdmissionDecision) {
         "{}",
         admission_sentence(admission)
     );
+}
+
+fn terminating(departure: &Departure, contents: Option<&Contents>) {
+    if let Some(largest) = largest_process(departure, contents) {
+        tracing::info!(
+            EVICTD_DECISION_ID = departure.id,
+            EVICTD_POD = departure.pod,
+            EVICTD_POD_UID = departure.uid,
+            "the largest process of {} is {largest}",
+            departure.pod
+        );
+    }
 }
 
 fn terminated(ended: &Terminated<'_>) {
@@ -264,7 +280,6 @@ fn published(publication: &Publication) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_departures::Departure;
     use evictd_kernel::kill::Termination;
     use evictd_testkit::testing::logged;
     use jiff::SignedDuration;
@@ -338,6 +353,7 @@ mod tests {
             departure: &departure(Cause::Soft, "memory.available"),
             result: &Err(blocked),
             hook: None,
+            contents: None,
         };
         let log = logged(|| terminated(&ended));
         assert!(log.contains(" WARN ") && !log.contains("ERROR"), "{log}");
@@ -365,6 +381,7 @@ mod tests {
                 departure: &departure(kind, signal),
                 result: &Ok(termination),
                 hook: None,
+                contents: None,
             });
             let expected = format!("0 ms after {signal} was first seen past its threshold");
             assert_eq!(said, expected);

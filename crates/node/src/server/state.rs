@@ -377,6 +377,11 @@ pub enum Question {
         /// Receives `{ allowed, reason, message, preempt, qos }`.
         answer: Answer,
     },
+    /// How near the node came to its thresholds, and how long conditions were raised.
+    NearMisses {
+        /// Receives what is kept of it.
+        answer: Answer,
+    },
     /// Stop terminating pods.
     Pause {
         /// Its end and reason.

@@ -12,6 +12,7 @@ use crate::{
     filesystems::WatchedPaths,
     history::Waiting,
     kept::KeptFile,
+    near_misses::NearMissLog,
     pause::{Pause, PauseFile},
     pods::{Binder, DeletedPod, Listed, Listing, PodCache},
     publish::{Publishers, kept::KeptPublisher, status::StatusPage},
@@ -420,6 +421,7 @@ impl Bench {
                 )),
             ]),
             kept: held,
+            near_misses: NearMissLog::open(&self.path("state")),
             unfinished: unfinished.iter().filter_map(Unfinished::read).collect(),
             boot_id: self.boot_id.to_owned(),
         };
@@ -528,6 +530,15 @@ impl Bench {
             assert!(waits < MOST_WAITS, "a walk takes {waits} ms");
             std::thread::park_timeout(Duration::from_millis(1));
         }
+    }
+
+    /// `GET /v1/near-misses`.
+    pub(super) async fn near_misses(&self) -> Value {
+        let (answer, answered) = oneshot::channel();
+        let question = Question::NearMisses { answer };
+        let questions = self.questions.as_ref().unwrap();
+        questions.send(question).await.unwrap();
+        answered.await.unwrap().unwrap()
     }
 
     async fn ask(&self, question: impl FnOnce(crate::server::state::Answer) -> Question) {

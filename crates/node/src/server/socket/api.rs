@@ -41,6 +41,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/ranking", get(ranking))
         .route("/v1/disk", get(disk))
         .route("/v1/history", get(history))
+        .route("/v1/near-misses", get(near_misses))
         .route("/v1/admit", post(admit))
         .route("/v1/stop-node-updates", post(stop_node_reports))
         .route("/v1/pause", post(pause))
@@ -100,6 +101,11 @@ async fn ranking(
 async fn disk(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
     let ledger = shared.ask(|answer| Question::Disk { answer }).await?;
     Ok(Json(ledger))
+}
+
+async fn near_misses(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
+    let kept = shared.ask(|answer| Question::NearMisses { answer }).await?;
+    Ok(Json(kept))
 }
 
 fn parse_signal(name: &str) -> Result<Signal, Failure> {

@@ -26,6 +26,7 @@ impl OpenSocket {
                 let (answer, told) = match question {
                     Question::Ranking { signal, answer } => (answer, json!({ "signal": signal })),
                     Question::Disk { answer } => (answer, json!({ "filesystems": [] })),
+                    Question::NearMisses { answer } => (answer, json!({ "days": [] })),
                     Question::Admit { pod, answer } => {
                         let allowed = pod["metadata"]["name"] == "welcome";
                         let told = json!({ "allowed": allowed, "reason": "OutOfcpu", "message": "no", "preempt": ["a/b"] });
