@@ -27,8 +27,8 @@ const LONGEST: u64 = 256 << 10;
 const PERIOD: SignedDuration = SignedDuration::from_mins(5);
 /// The same after the end of a near miss.
 const SOON: SignedDuration = SignedDuration::from_mins(1);
-/// How long the last write may take when the agent stops.
-const LAST_WRITE: Duration = Duration::from_secs(1);
+/// How long the last write may take when the agent stops. On a slower disk the last minutes are lost.
+const LAST_WRITE: Duration = Duration::from_millis(400);
 
 /// What is followed, and its file.
 pub struct NearMissLog {

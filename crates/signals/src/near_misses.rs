@@ -10,7 +10,7 @@ mod tests;
 
 pub use report::{NearReport, Raised, Times};
 
-use crate::{ConditionMap, Observation, Signal, Threshold};
+use crate::{ConditionMap, Observation, Signal, StarvedResource, Threshold};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -275,10 +275,11 @@ impl NearMisses {
         has_ended
     }
 
-    /// The signal for which the usage of pods is wanted: at the begin of a near miss, and when it has become much nearer.
+    /// The signal for which the usage of pods is wanted: at the begin of a near miss, and when it has become much nearer. Never
+    /// one of disks, because a walk would delay that of a decision.
     pub fn wants_usage(&self, now: Timestamp) -> Option<Signal> {
         let wants = |one: &&Ongoing| match one.read {
-            _ if one.acted || one.far_since.is_some() => false,
+            _ if one.acted || one.far_since.is_some() || !is_in_cgroups(one.signal) => false,
             None => now.duration_since(one.miss.began) < READ_WITHIN,
             Some((at, left)) => {
                 let above = left.saturating_sub(one.miss.threshold);
@@ -337,6 +338,13 @@ impl Ongoing {
             (miss.threshold, miss.capacity) = (limit, observed.capacity);
         }
     }
+}
+
+fn is_in_cgroups(signal: Signal) -> bool {
+    matches!(
+        signal.resource(),
+        StarvedResource::Memory | StarvedResource::Pids
+    )
 }
 
 fn push<T>(list: &mut VecDeque<T>, one: T, most: usize) {

@@ -198,7 +198,7 @@ impl Agent {
         let reclaims = self.ports.reclaim.is_busy();
         let sleep = self.sleep.after(now, &self.housekeeper, &sample, reclaims);
         self.publish_cycle(now, &sample, sleep);
-        near_misses::note(self, now, &sample, sleep).await;
+        near_misses::note(self, now, &sample, sleep);
         sleep
     }
 

@@ -9,12 +9,9 @@ use evictd_signals::{
 use jiff::{SignedDuration, Timestamp};
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
-/// Older figures do not show who held most: those of disks may be of a walk long ago.
-const FRESH: SignedDuration = SignedDuration::from_secs(30);
-
 /// After everything else of a cycle, because it may read the usage of every pod: once when a threshold is near, and seldom
 /// again while it gets nearer.
-pub(super) async fn note(agent: &mut Agent, now: Timestamp, sample: &Sample, sleep: Duration) {
+pub(super) fn note(agent: &mut Agent, now: Timestamp, sample: &Sample, sleep: Duration) {
     let housekeeper = &agent.housekeeper;
     let raised: ConditionMap<bool> = housekeeper.conditions().map(|one| (one, true)).collect();
     let levels = housekeeper.thresholds().map(|threshold| Level {
@@ -30,21 +27,14 @@ pub(super) async fn note(agent: &mut Agent, now: Timestamp, sample: &Sample, sle
     // While a pod is leaving, the CPU is left to it.
     let is_calm = !agent.housekeeper.departures().is_any_leaving();
     if let Some(signal) = wanted.filter(|_| is_calm) {
-        note_usage(agent, now, signal).await;
+        note_usage(agent, now, signal);
     }
 }
 
-async fn note_usage(agent: &mut Agent, now: Timestamp, signal: Signal) {
+fn note_usage(agent: &mut Agent, now: Timestamp, signal: Signal) {
     let set = Arc::clone(agent.active.set());
-    // Disks are being walked until a later cycle.
-    let Some(usage) = agent.ports.usage.show(now, signal, &set).await else {
-        return;
-    };
-    let known = usage.pods.iter().flatten();
-    let mut times = known.filter_map(|pod| pod.measured(signal.resource()));
-    if times.any(|time| now.duration_since(time) > FRESH) {
-        return;
-    }
+    let every = 0..set.pods.len();
+    let usage = agent.ports.usage.read_these(now, &set, every);
     let ranked = agent.housekeeper.rank(now, signal, &set.pods, &usage);
     let used = ranked.iter().filter_map(|row| {
         let usage = row.usage.filter(|usage| usage.is_positive())?;
