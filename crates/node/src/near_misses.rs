@@ -106,32 +106,38 @@ impl NearMissLog {
     fn note(&mut self, written: io::Result<()>) {
         let fails = written.is_err();
         match written {
-            Err(error) if !self.fails => {
-                let path = self.directory.join(FILE);
-                tracing::warn!(
-                    "near misses are not kept for the next start: {}: {error}",
-                    path.display()
-                );
-            }
+            Err(error) if !self.fails => warn(&self.directory.join(FILE), &error),
             Ok(()) if self.fails => tracing::info!("near misses are kept again"),
             _ => {}
         }
         self.fails = fails;
     }
 
-    /// Writes the file for the next start, within a second.
-    pub(crate) async fn close(&mut self) {
-        // An earlier write must not replace the last one.
-        if let Some(earlier) = take(&mut self.writing) {
-            let _ = timeout(LAST_WRITE, earlier).await;
-        }
-        self.write();
-        if let Some(writing) = take(&mut self.writing)
-            && let Ok(Ok(written)) = timeout(LAST_WRITE, writing).await
-        {
-            self.note(written);
+    /// Writes the file for the next start, within a second. Runs beside what else there is to wait for.
+    pub(crate) fn close(&mut self) -> impl Future<Output = ()> + Send + 'static {
+        let (earlier, threads) = (take(&mut self.writing), self.threads.clone());
+        let (directory, kept) = (self.directory.clone(), self.misses.to_keep());
+        async move {
+            // An earlier write must not replace the last one.
+            if let Some(earlier) = earlier
+                && timeout(LAST_WRITE, earlier).await.is_err()
+            {
+                return;
+            }
+            let path = directory.join(FILE);
+            let submitted = threads.run(move || write(&directory, &kept));
+            if let Ok(writing) = submitted
+                && let Ok(Ok(Err(error))) = timeout(LAST_WRITE, writing).await
+            {
+                warn(&path, &error);
+            }
         }
     }
+}
+
+fn warn(path: &Path, error: &io::Error) {
+    let path = path.display();
+    tracing::warn!("near misses are not kept for the next start: {path}: {error}");
 }
 
 fn write(directory: &Path, kept: &Kept) -> io::Result<()> {

@@ -4,7 +4,7 @@ use crate::cli::table::{amount, duration, moment, used};
 use evictd_command::{Column, Table};
 use evictd_signals::{
     Signal,
-    near_misses::{NearMiss, NearReport, PodUse, Times},
+    near_misses::{NearMiss, NearReport, Times},
 };
 use jiff::SignedDuration;
 
@@ -35,6 +35,13 @@ pub(super) fn parts(near: &NearReport) -> Vec<(&'static str, Table)> {
             misses(near),
         ));
     }
+    if near
+        .near_misses
+        .iter()
+        .any(|one| !one.nearest.holders.is_empty())
+    {
+        parts.push(("Pods that held most then", holders(near)));
+    }
     if !near.conditions.is_empty() {
         parts.push(("Time under conditions", conditions(near)));
     }
@@ -59,7 +66,6 @@ fn misses(near: &NearReport) -> Table {
                 kind(miss)
             ),
             moment(miss.least_at),
-            holders(signal, &miss.holders),
             duration(SignedDuration::from_secs(one.near_seconds)),
         ]
     });
@@ -69,7 +75,6 @@ fn misses(near: &NearReport) -> Table {
         Column::figure("LEFT", 7),
         Column::figure("THRESHOLD", 6),
         Column::words("WHEN", 4),
-        Column::sentence("HELD MOST THEN", 5).at_least(16),
         Column::figure("NEAR FOR", 3),
     ];
     Table::new(columns, rows)
@@ -103,16 +108,21 @@ fn limit(signal: Option<Signal>, miss: &NearMiss) -> i64 {
     }
 }
 
-fn holders(signal: Option<Signal>, holders: &[PodUse]) -> String {
-    let shown = holders.iter().map(|one| {
-        let pod = one.pod.escape_debug();
-        format!("{pod} {}", used(signal, Some(one.usage)))
+fn holders(near: &NearReport) -> Table {
+    let rows = near.near_misses.iter().flat_map(|one| {
+        let miss = &one.nearest;
+        let signal = Signal::parse(&miss.signal);
+        miss.holders.iter().map(move |held| {
+            let pod = held.pod.escape_debug().to_string();
+            vec![pod, miss.signal.clone(), used(signal, Some(held.usage))]
+        })
     });
-    let shown: Vec<String> = shown.collect();
-    if shown.is_empty() {
-        return "-".to_owned();
-    }
-    shown.join(", ")
+    let columns = [
+        Column::name("POD", 9),
+        Column::words("SIGNAL", 8),
+        Column::figure("USAGE", 7),
+    ];
+    Table::new(columns, rows)
 }
 
 fn conditions(near: &NearReport) -> Table {
@@ -178,7 +188,8 @@ mod tests {
         for part in [
             "memory.available  12",
             "110Mi  100Mi (hard)",
-            "shop/cart-5d4f\\u{1b} 2Gi, shop/db 900Mi",
+            "shop/cart-5d4f\\u{1b}  memory.available    2Gi",
+            "shop/db               memory.available  900Mi",
             "1, now too",
             "18%",
             "20% (soft)",

@@ -121,7 +121,7 @@ fn parts(whole: &Whole) -> Vec<Part> {
     }
     if !report.above_request.is_empty() {
         parts.push((
-            "Pods above their request, at the moments of decisions: a request of P99 would have kept them within it",
+            "Pods above their request at decisions (a request of P99 would have held them)",
             pods(report),
         ));
     }

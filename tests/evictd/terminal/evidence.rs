@@ -33,13 +33,14 @@ pub(super) fn ended_well() -> Value {
 
 /// What a daemon keeps of thresholds that were nearly met.
 pub(super) fn near_misses() -> Value {
+    let holders = [1, 2, 3].map(|index| {
+        json!({ "pod": format!("{}/{}", namespace(index), pod_name(index)), "usage": format!("{index}Gi") })
+    });
     let miss = |signal: &str, hard: bool, [capacity, threshold, least]: [i64; 3]| {
         json!({
             "signal": signal, "hard": hard, "began": "2026-11-20T10:00:00Z", "lastSeen": "2026-11-20T10:04:30Z",
             "leastAt": "2026-11-20T10:02:00Z", "capacity": capacity, "threshold": threshold, "leastAvailable": least,
-            "holders": [1, 2, 3].map(|index| {
-                json!({ "pod": format!("{}/{}", namespace(index), pod_name(index)), "usage": format!("{index}Gi") })
-            }),
+            "holders": holders,
         })
     };
     let gib = 1_i64 << 30;

@@ -575,6 +575,7 @@ impl Agent {
     /// Waits for pods that are being killed, but not for hooks and grace periods.
     async fn shut_down(mut self) {
         self.ports.terminations.end_hooks();
+        let closing = tokio::spawn(self.ports.near_misses.close());
         let last_terminations = async {
             while !self.ports.terminations.is_empty() {
                 let event = self.ports.terminations.next().await;
@@ -587,7 +588,7 @@ impl Agent {
         {
             tracing::warn!("stopping while pods are still terminating; they are left as they are");
         }
-        self.ports.near_misses.close().await;
+        let _ = closing.await;
         self.close_cluster().await;
     }
 }
