@@ -457,11 +457,10 @@ fn text_of_the_daemon_is_cut_to_the_terminal() {
                 &["history", "1a1f58c3f80-1"],
                 &[
                     "HELD BY    java 2.9Gi of 3.1Gi in container app",
-                    "3 processes and threads were not read in time",
+                    "3 processes and threads",
                     "anon 2.9Gi",
                     "Largest processes",
                     "a\\n\\u{1b}[2Jb",
-                    "2h5m0s",
                     "Largest parts of its usage",
                     "424Mi",
                 ],

@@ -291,7 +291,7 @@ impl NearMisses {
     }
 
     /// Adds the usage of the pods, the largest first, to what lasts for this signal.
-    pub fn note_usage(&mut self, now: Timestamp, signal: Signal, pods: Vec<PodUse>) {
+    pub fn note_usage(&mut self, now: Timestamp, signal: Signal, pods: &[PodUse]) {
         for one in &mut self.ongoing {
             if one.signal == signal {
                 one.miss.holders = pods.iter().take(HOLDERS).cloned().collect();

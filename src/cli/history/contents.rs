@@ -112,13 +112,13 @@ mod tests {
     use evictd_command::View;
     use serde_json::{Value, json};
 
-    fn ended(contents: Value) -> Ended {
+    fn ended(contents: &Value) -> Ended {
         serde_json::from_value(json!({ "contents": contents })).unwrap()
     }
 
     #[test]
     fn the_largest_process_and_the_kinds_of_memory_are_shown() {
-        let whole = ended(json!({
+        let whole = ended(&json!({
             "processes": [{ "pid": 7, "name": "java\u{1b}[2J", "containerName": "app", "residentBytes": 3_113_851_289_u64, "threads": 40 }],
             "unread": 2,
             "memory": { "usage": 3_328_599_654_u64, "anon": 3_113_851_289_u64, "file": 12_582_912 },
@@ -128,7 +128,7 @@ mod tests {
             "java\\u{1b}[2J 2.9Gi of 3.1Gi in container app; 2 processes and threads were not read in time"
         );
         assert_eq!(memory_kinds(Some(&whole)), "3.1Gi: anon 2.9Gi, file 12Mi");
-        let unknown = ended(json!({}));
+        let unknown = ended(&json!({}));
         assert!(held_by(Some(&unknown)).contains("not known"));
         assert_eq!(
             (held_by(None), memory_kinds(None)),

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn largest(process: Value, usage: Value) -> Option<String> {
+    fn largest(process: &Value, usage: &Value) -> Option<String> {
         let contents = json!({ "processes": [process], "memory": { "usage": usage } });
         serde_json::from_value::<Contents>(contents)
             .unwrap()
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_largest_process_is_named_with_what_is_known_of_it() {
-        let process = |more: Value| {
+        let process = |more: &Value| {
             let mut process = json!({ "pid": 7, "name": "java", "residentBytes": 3_113_851_289_u64, "threads": 40 });
             for (key, value) in more.as_object().unwrap() {
                 process[key] = value.clone();
@@ -153,7 +153,7 @@ mod tests {
                 "a\\nb\\u{202e} 2.9Gi",
             ),
         ] {
-            assert_eq!(largest(process(more), usage.clone()).unwrap(), expected);
+            assert_eq!(largest(&process(&more), usage).unwrap(), expected);
         }
         assert_eq!(Contents::default().largest(), None);
     }

@@ -9,7 +9,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Holds 40 MB; its child holds next to nothing.
 const HOLDER: &str =

@@ -2,6 +2,7 @@
 
 use super::Agent;
 use evictd_kernel::signals::Sample;
+use evictd_pod::Quantity;
 use evictd_signals::{
     ConditionMap, Signal,
     near_misses::{Level, PodUse},
@@ -37,12 +38,12 @@ fn note_usage(agent: &mut Agent, now: Timestamp, signal: Signal) {
     let usage = agent.ports.usage.read_these(now, &set, every);
     let ranked = agent.housekeeper.rank(now, signal, &set.pods, &usage);
     let used = ranked.iter().filter_map(|row| {
-        let usage = row.usage.filter(|usage| usage.is_positive())?;
+        let usage = row.usage.filter(Quantity::is_positive)?;
         let pod = row.pod.to_string();
         Some(PodUse { pod, usage })
     });
     let mut used: Vec<PodUse> = used.collect();
     used.sort_by_key(|one| Reverse(one.usage));
     let misses = agent.ports.near_misses.misses();
-    misses.note_usage(now, signal, used);
+    misses.note_usage(now, signal, &used);
 }

@@ -232,16 +232,12 @@ pub async fn ready(
     compare_with_kubelet(daemon, config, pods.source, &shared);
     let kept_file = KeptFile::new(config.runtime_directory.clone());
     let kept = kept_file.read(&boot_id);
+    let history = HistoryPublisher::new(recorder, intents, &shared, earlier.open);
     let mut publishers: Vec<Box<dyn Publish>> = vec![
         Box::new(StatusPage::new(Arc::clone(&shared), hierarchies.clone())),
         Box::new(MetricsPublisher::new(metrics)),
         Box::new(Journal),
-        Box::new(HistoryPublisher::new(
-            recorder,
-            intents,
-            &shared,
-            earlier.open,
-        )),
+        Box::new(history),
         Box::new(Watchdog::new(Notifier::from_environment())),
         Box::new(UrgencyPublisher(fleet.clone())),
         Box::new(KeptPublisher::new(kept_file, boot_id.clone(), &kept)),

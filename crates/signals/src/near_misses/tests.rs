@@ -122,13 +122,12 @@ fn usage_is_wanted_at_the_begin_and_when_it_has_become_much_nearer() {
         usage: Quantity::bytes(1),
     });
     node.misses
-        .note_usage(at(1), Signal::MemoryAvailable, pods.into());
+        .note_usage(at(1), Signal::MemoryAvailable, &pods);
     node.cycle(2, 105);
     assert_eq!(node.misses.wants_usage(at(2)), None, "too soon");
     node.cycle(11, 115);
     assert_eq!(node.misses.wants_usage(at(11)), memory);
-    node.misses
-        .note_usage(at(11), Signal::MemoryAvailable, Vec::new());
+    node.misses.note_usage(at(11), Signal::MemoryAvailable, &[]);
     node.cycle(30, 104);
     assert_eq!(node.misses.wants_usage(at(30)), None, "hardly nearer");
     let unknown = Node::new("100Mi", None);
@@ -218,7 +217,7 @@ proptest! {
             node.raised[NodeCondition::MemoryPressure] = left % 2 == 0;
             node.cycle(second, left);
             let pod = PodUse { pod: "n".repeat(320), usage: Quantity::bytes(left) };
-            node.misses.note_usage(at(second), Signal::MemoryAvailable, vec![pod; 5]);
+            node.misses.note_usage(at(second), Signal::MemoryAvailable, &vec![pod; 5]);
         }
         let kept = node.misses.to_keep();
         prop_assert!(kept.days.len() <= DAYS && kept.near_misses.len() <= MISSES);
