@@ -122,9 +122,9 @@ async fn a_read_that_hangs_costs_neither_the_kill_nor_the_rest() {
     let as_usual = evictor(&group);
     let pod = victim(&group);
     let tried = eventually_some(async || {
+        let began = Instant::now();
         let contents = in_a_hanging_proc.contents(&pod, containers(), false).await;
         // While that read hangs, no other is begun, and a kill waits for nothing.
-        let began = Instant::now();
         let again = as_usual.contents(&pod, containers(), false).await;
         let took = began.elapsed();
         // On a busy machine the time may be over before the pipe is opened.
