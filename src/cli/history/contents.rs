@@ -168,7 +168,7 @@ mod tests {
             "2h5m0s",
             "0123456789ab",
             "\\u{202e}\\u{1b}[31m<script>",
-            "container web  2Mi",
+            "container web    2Mi",
         ] {
             assert!(shown.contains(part), "{part} in {shown}");
         }

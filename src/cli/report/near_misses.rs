@@ -193,7 +193,7 @@ mod tests {
             "1, now too",
             "18%",
             "20% (soft)",
-            "MemoryPressure         14m 24s         1.0%",
+            "MemoryPressure     14m 24s         1.0%",
         ] {
             assert!(page.contains(part), "{part} in {page}");
         }
