@@ -39,6 +39,19 @@ impl Daemon {
 
     /// Gets the JSON document at `path`.
     pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
+        let (code, answer) = self.answer(path)?;
+        judged(code, answer)
+    }
+
+    /// The same; `None` if the daemon is of a version that has no such document.
+    pub(super) fn get_if_served(&self, path: &str) -> Result<Option<Value>, Failure> {
+        match self.answer(path)? {
+            (StatusCode::NOT_FOUND, _) => Ok(None),
+            (code, answer) => judged(code, answer).map(Some),
+        }
+    }
+
+    fn answer(&self, path: &str) -> Result<(StatusCode, Value), Failure> {
         wait_for(async {
             let deadline = Instant::now() + MEASURED;
             loop {
@@ -51,7 +64,7 @@ impl Daemon {
                 };
                 // The daemon is measuring for the first time and says so; other answers are final.
                 if code != StatusCode::SERVICE_UNAVAILABLE || Instant::now() > deadline {
-                    return judged(code, answer);
+                    return Ok((code, answer));
                 }
                 sleep(ASK_AGAIN).await;
             }
@@ -80,6 +93,9 @@ impl Daemon {
                 let socket = self.socket.display();
                 Err(anyhow!("the daemon at {socket} did not answer within {} s; see `systemctl status evictd`", PATIENCE.as_secs()).into())
             })?;
+        if code == StatusCode::NOT_FOUND && answer.is_empty() {
+            return Ok((code, Value::Null));
+        }
         let answer = serde_json::from_slice(&answer).with_context(|| {
             format!("{} answered {code} and not in JSON", self.socket.display())
         })?;
@@ -91,8 +107,10 @@ fn judged(code: StatusCode, answer: Value) -> Result<Value, Failure> {
     if code.is_success() {
         return Ok(answer);
     }
-    let reason = answer["error"].as_str().unwrap_or_default();
-    let error = anyhow!("the daemon refused: {reason}");
+    let error = match answer["error"].as_str() {
+        Some(reason) => anyhow!("the daemon refused: {reason}"),
+        None => anyhow!("the daemon refused: {code}"),
+    };
     // A refusal is about the question; anything else is a fault of the daemon.
     Err(if code.is_client_error() {
         Failure::Input(error)
@@ -101,7 +119,7 @@ fn judged(code: StatusCode, answer: Value) -> Result<Value, Failure> {
     })
 }
 
-fn wait_for(answer: impl Future<Output = Result<Value, Failure>>) -> Result<Value, Failure> {
+fn wait_for<T>(answer: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -173,23 +191,42 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
-    #[test]
-    fn a_question_is_asked_again_when_the_connection_was_closed() {
+    /// A daemon that answers the last of `connections` with `answer` and closes the others; the thread returns the request line.
+    fn daemon(
+        connections: usize,
+        answer: &'static str,
+    ) -> (tempfile::TempDir, Daemon, thread::JoinHandle<String>) {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("evictd.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let server = thread::spawn(move || {
-            drop(listener.accept().unwrap());
+            for _ in 1..connections {
+                drop(listener.accept().unwrap());
+            }
             let (mut stream, _) = listener.accept().unwrap();
             let mut line = String::new();
             BufReader::new(&stream).read_line(&mut line).unwrap();
-            stream
-                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
-                .unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
             line
         });
-        let answer = Daemon::at(socket).get("/v1/status").map_err(|_| ());
+        (directory, Daemon::at(socket), server)
+    }
+
+    #[test]
+    fn a_question_is_asked_again_when_the_connection_was_closed() {
+        let (_directory, daemon, server) =
+            daemon(2, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        let answer = daemon.get("/v1/status").map_err(|_| ());
         assert_eq!(answer, Ok(serde_json::json!({})));
         assert_eq!(server.join().unwrap(), "GET /v1/status HTTP/1.1\r\n");
+    }
+
+    #[test]
+    fn a_document_that_an_older_daemon_does_not_serve_is_no_failure() {
+        let not_found = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+        let (_directory, daemon, server) = daemon(1, not_found);
+        let answer = daemon.get_if_served("/v1/near-misses").map_err(|_| ());
+        assert_eq!(answer, Ok(None));
+        server.join().unwrap();
     }
 }

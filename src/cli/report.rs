@@ -46,10 +46,10 @@ impl Arguments {
         let until = Clock::start().now();
         let since = SignedDuration::try_from(self.since).unwrap_or(SignedDuration::MAX);
         let since = until.saturating_sub(since).unwrap_or(Timestamp::MIN);
-        let near = self.daemon.get("/v1/near-misses")?;
+        let near = self.daemon.get_if_served("/v1/near-misses")?;
         let whole = Whole {
             report: report(kept, problem, (since, until)),
-            near: near_report(&near, (since, until)),
+            near: near_report(near.as_ref(), (since, until)),
         };
         self.output.print(&whole, page::page, page::html)
     }
@@ -64,9 +64,10 @@ struct Whole {
     near: NearReport,
 }
 
-/// Empty for the answer of another version that cannot be read.
-fn near_report(kept: &Value, (since, until): (Timestamp, Timestamp)) -> NearReport {
-    let kept = Kept::deserialize(kept).unwrap_or_default();
+/// Empty for a daemon of another version, which has no answer or one that cannot be read.
+fn near_report(kept: Option<&Value>, (since, until): (Timestamp, Timestamp)) -> NearReport {
+    let kept = kept.and_then(|kept| Kept::deserialize(kept).ok());
+    let kept = kept.unwrap_or_default();
     kept.report(since, until)
 }
 

@@ -22,6 +22,7 @@ pub(super) fn held_by(ended: Option<&Ended>) -> String {
     };
     let unread = match contents.unread {
         Some(0) => None,
+        Some(1) => Some("1 process or thread was not read in time".to_owned()),
         Some(unread) => Some(format!(
             "{unread} processes and threads were not read in time"
         )),
