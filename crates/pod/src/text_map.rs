@@ -86,10 +86,18 @@ pub struct Iter<'t>(&'t str);
 impl<'t> Iter<'t> {
     /// `None` at the end.
     fn text(&mut self) -> Option<&'t str> {
-        let (length, left) = self.0.split_once(':')?;
-        let (text, left) = left.split_at_checked(length.parse().ok()?)?;
-        self.0 = left;
-        Some(text)
+        let mut length = 0;
+        // No text is longer than an object, so that the length does not overflow.
+        for (at, byte) in self.0.bytes().enumerate() {
+            if byte == b':' {
+                let end = at + 1 + length;
+                let text = self.0.get(at + 1..end)?;
+                self.0 = self.0.get(end..)?;
+                return Some(text);
+            }
+            length = length * 10 + usize::from(byte - b'0');
+        }
+        None
     }
 }
 
@@ -114,6 +122,9 @@ impl<'t> IntoIterator for &'t TextMap {
 impl<K: AsRef<str>, T: AsRef<str>> Extend<(K, T)> for TextMap {
     fn extend<I: IntoIterator<Item = (K, T)>>(&mut self, entries: I) {
         let new: Vec<(K, T)> = entries.into_iter().collect();
+        if new.is_empty() {
+            return;
+        }
         let new = new.iter().map(|(key, text)| (key.as_ref(), text.as_ref()));
         let all: BTreeMap<&str, &str> = self.iter().chain(new).collect();
         *self = Self::of_sorted(all.into_iter());

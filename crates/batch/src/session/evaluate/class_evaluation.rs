@@ -68,10 +68,14 @@ pub(super) struct ClassEvaluation {
     seen: usize,
     /// By node.
     pub(super) reasons: Vec<ReasonId>,
+    /// The nodes that began to refuse, in this order. A turn goes on where it stopped reading.
+    pub(super) refusing: Vec<NodeId>,
     /// By rank.
     pub(super) ratings: WinnerTree,
     /// When it was last used.
     pub(super) used: u64,
+    /// When it was made. No other one has the same number.
+    pub(super) made: u64,
 }
 
 impl ClassEvaluation {
@@ -81,7 +85,7 @@ impl ClassEvaluation {
         node_plugins: &NodePlugins,
         reasons: &mut Reasons,
         (pod, request, task): (&Pod, &Resource, TaskId),
-        key: EvaluationKey,
+        (key, clock): (EvaluationKey, u64),
     ) -> Self {
         let cluster = view.cluster;
         let refused = node_plugins.refused(cluster, pod);
@@ -137,8 +141,10 @@ impl ClassEvaluation {
             at: cluster.changes().now(),
             seen: view.log.len(),
             reasons: vec![NO_REASON; all.len()],
+            refusing: Vec::new(),
             ratings: WinnerTree::new(Vec::new()),
-            used: 0,
+            used: clock,
+            made: clock,
         };
         if let Some(words) = refused {
             let refusal = Refusal {
@@ -184,8 +190,11 @@ impl ClassEvaluation {
         node: NodeId,
     ) -> Rating {
         let reason = self.refusal(view, reasons, pod, node);
-        self.reasons[node.index()] = reason;
+        let before = std::mem::replace(&mut self.reasons[node.index()], reason);
         if reason != NO_REASON {
+            if before == NO_REASON {
+                self.refusing.push(node);
+            }
             return Rating::OUT;
         }
         let amounts = &view.snapshot.nodes[node.index()];

@@ -53,10 +53,43 @@ impl<'v> View<'v> {
     }
 }
 
-/// The reasons of nodes by role within a turn. A node that refused once is not evaluated again.
+/// The refusals of nodes by role within a turn. A node that refused once is not evaluated again.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    roles: HashMap<Role, Vec<ReasonId>>,
+    roles: HashMap<Role, Refusals>,
+}
+
+/// The first reason of each node, and how far the refusals of which evaluation were read.
+#[derive(Debug)]
+struct Refusals {
+    by_node: Vec<ReasonId>,
+    evaluation: u64,
+    read: usize,
+}
+
+impl Refusals {
+    fn none(nodes: usize) -> Self {
+        Self {
+            by_node: vec![NO_REASON; nodes],
+            evaluation: 0,
+            read: 0,
+        }
+    }
+
+    /// Adds those of an evaluation that are new.
+    fn add(&mut self, evaluation: &ClassEvaluation) {
+        if self.evaluation != evaluation.made {
+            self.evaluation = evaluation.made;
+            self.read = 0;
+        }
+        for node in &evaluation.refusing[self.read..] {
+            let reason = &mut self.by_node[node.index()];
+            if *reason == NO_REASON {
+                *reason = evaluation.reasons[node.index()];
+            }
+        }
+        self.read = evaluation.refusing.len();
+    }
 }
 
 #[derive(Default)]
@@ -148,7 +181,7 @@ impl Evaluator {
                     &self.node_plugins,
                     reasons,
                     (pod, &task.request, id),
-                    key,
+                    (key, self.clock),
                 );
             }
             at
@@ -159,7 +192,7 @@ impl Evaluator {
                 &self.node_plugins,
                 reasons,
                 (pod, &task.request, id),
-                key,
+                (key, self.clock),
             );
             if self.evaluations.len() < MOST_CLASSES {
                 self.evaluations.push(new);
@@ -196,16 +229,11 @@ impl Evaluator {
         let said: &[ReasonId] = match turn.filter(|_| role != 0) {
             None => &evaluation.reasons,
             Some(turn) => {
-                let said = turn
-                    .roles
-                    .entry(role)
-                    .or_insert_with(|| vec![NO_REASON; evaluation.reasons.len()]);
-                for (said, now) in said.iter_mut().zip(&evaluation.reasons) {
-                    if *said == NO_REASON {
-                        *said = *now;
-                    }
-                }
-                said
+                let nodes = evaluation.reasons.len();
+                let refusals = turn.roles.entry(role);
+                let refusals = refusals.or_insert_with(|| Refusals::none(nodes));
+                refusals.add(evaluation);
+                &refusals.by_node
             }
         };
         if !evaluation.coupled

@@ -85,6 +85,11 @@ pub(crate) struct Reserved {
     pub(crate) returned: Option<Resource>,
 }
 
+/// The order of two tasks by a plugin.
+pub(crate) trait TaskOrder {
+    fn task_order(&self, snapshot: &Snapshot, one: TaskId, other: TaskId) -> Ordering;
+}
+
 /// A plugin of a session. Each hook is called only where the configuration enables it, and by default has no opinion.
 #[expect(unused_variables, reason = "the names document the hooks")]
 pub(crate) trait Plugin: Debug {
@@ -109,8 +114,9 @@ pub(crate) trait Plugin: Debug {
         Ordering::Equal
     }
 
-    fn task_order(&self, snapshot: &Snapshot, one: TaskId, other: TaskId) -> Ordering {
-        Ordering::Equal
+    /// The order of tasks; `None` if the plugin orders none. It is asked once a session, because tasks are compared often.
+    fn task_order(&self) -> Option<&dyn TaskOrder> {
+        None
     }
 
     fn queue_order(&self, snapshot: &Snapshot, one: QueueId, other: QueueId) -> Ordering {
@@ -438,6 +444,8 @@ struct Entry {
 pub(crate) struct Plugins {
     opened: Vec<(PluginName, Box<dyn Plugin>)>,
     tiers: Vec<Vec<Entry>>,
+    /// The places in `opened` of those that order tasks.
+    on_tasks: Vec<usize>,
     /// Those that judge nodes, in order.
     on_nodes: Vec<NodeEntry>,
     compat: Compat,
@@ -473,7 +481,11 @@ impl Plugins {
             }
             tiers.push(entries);
         }
+        let ordering = tiers.iter().flatten().filter(|entry: &&Entry| {
+            entry.settings.at(Switch::TaskOrder) && opened[entry.at].1.task_order().is_some()
+        });
         Self {
+            on_tasks: ordering.map(|entry| entry.at).collect(),
             on_nodes: on_nodes::entries(conf, &opened),
             opened,
             tiers,
@@ -493,6 +505,12 @@ impl Plugins {
             let enabled = tier.iter().filter(move |entry| entry.settings.at(switch));
             enabled.map(|entry| (entry.settings.name, &*self.opened[entry.at].1))
         })
+    }
+
+    /// The plugins that order tasks, tier by tier.
+    fn task_orders(&self) -> impl Iterator<Item = &dyn TaskOrder> {
+        let plugins = self.on_tasks.iter().map(|at| &self.opened[*at].1);
+        plugins.filter_map(|plugin| plugin.task_order())
     }
 
     /// Every opened plugin.

@@ -1,6 +1,6 @@
 //! Plugin priority: jobs and tasks by priority (S6-124).
 
-use super::{Plugin, Tiers};
+use super::{Plugin, TaskOrder, Tiers};
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::plugins::Lost;
 use crate::session::snapshot::Snapshot;
@@ -10,6 +10,13 @@ use std::cmp::Ordering;
 
 #[derive(Debug)]
 pub(super) struct Priority;
+
+impl TaskOrder for Priority {
+    fn task_order(&self, snapshot: &Snapshot, one: TaskId, other: TaskId) -> Ordering {
+        let priority = |task: TaskId| snapshot.tasks[task].priority;
+        priority(other).cmp(&priority(one))
+    }
+}
 
 impl Plugin for Priority {
     fn job_order(&self, snapshot: &Snapshot, one: JobId, other: JobId) -> Ordering {
@@ -30,9 +37,8 @@ impl Plugin for Priority {
         self.job_order(snapshot, snapshot.tasks[task].job, job)
     }
 
-    fn task_order(&self, snapshot: &Snapshot, one: TaskId, other: TaskId) -> Ordering {
-        let priority = |task: TaskId| snapshot.tasks[task].priority;
-        priority(other).cmp(&priority(one))
+    fn task_order(&self) -> Option<&dyn TaskOrder> {
+        Some(self)
     }
 
     fn sub_job_order(&self, snapshot: &Snapshot, one: &SubJob, other: &SubJob) -> Ordering {

@@ -62,11 +62,12 @@ impl<'s> Tiers<'s> {
 
     /// Whether one task comes before another of its job.
     pub(crate) fn task_before(self, one: TaskId, other: TaskId) -> bool {
-        let (left, right) = (&self.snapshot.tasks[one], &self.snapshot.tasks[other]);
-        let order = |plugin: &dyn Plugin| plugin.task_order(self.snapshot, one, other);
-        let order = self.first_order(Switch::TaskOrder, order);
+        let orders = self.plugins.task_orders();
+        let mut orders = orders.map(|order| order.task_order(self.snapshot, one, other));
+        let order = orders.find(|order| order.is_ne());
+        let tasks = &self.snapshot.tasks;
         order
-            .unwrap_or_else(|| default_task_order(left, right))
+            .unwrap_or_else(|| default_task_order(&tasks[one], &tasks[other]))
             .is_lt()
     }
 
@@ -463,8 +464,8 @@ impl<'s> Tiers<'s> {
 
     /// Whether a plugin, and not its name or age, puts a task before another one of its job.
     fn is_more_important(self, task: TaskId, other: TaskId) -> bool {
-        self.each(Switch::TaskOrder)
-            .any(|(_, plugin)| plugin.task_order(self.snapshot, task, other).is_lt())
+        let mut orders = self.plugins.task_orders();
+        orders.any(|order| order.task_order(self.snapshot, task, other).is_lt())
     }
 
     /// Whether a task comes before a job that has lost an amount. The first plugin that orders their jobs, with the task

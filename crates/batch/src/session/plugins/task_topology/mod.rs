@@ -4,7 +4,7 @@
 mod affinities;
 mod buckets;
 
-use super::{OnNode, Plugin};
+use super::{OnNode, Plugin, TaskOrder};
 use crate::conf::Arguments;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, TaskId};
@@ -44,7 +44,7 @@ impl TaskTopology {
     }
 }
 
-impl Plugin for TaskTopology {
+impl TaskOrder for TaskTopology {
     fn task_order(&self, snapshot: &Snapshot, one: TaskId, other: TaskId) -> Ordering {
         let job = |task: TaskId| snapshot.tasks[task].job;
         let (left, right) = (self.jobs.get(&job(one)), self.jobs.get(&job(other)));
@@ -56,6 +56,12 @@ impl Plugin for TaskTopology {
             return outside;
         }
         left.order(snapshot, one, other)
+    }
+}
+
+impl Plugin for TaskTopology {
+    fn task_order(&self) -> Option<&dyn TaskOrder> {
+        Some(self)
     }
 
     fn allocated(&mut self, snapshot: &Snapshot, id: TaskId) {
