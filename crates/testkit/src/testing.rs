@@ -20,6 +20,9 @@ pub fn left_out(name: &str, why: impl std::fmt::Display) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// The pause between two looks at a condition, so that the processor is left to what is waited for.
+pub(crate) const PAUSE: Duration = Duration::from_millis(2);
+
 /// Waits for a condition, for 30 s at most: a busy machine may need more than ten.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -28,7 +31,7 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
             Instant::now() < deadline,
             "waited 30 s in vain until {what}"
         );
-        std::thread::yield_now();
+        std::thread::park_timeout(PAUSE);
     }
 }
 

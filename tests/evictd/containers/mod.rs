@@ -22,12 +22,14 @@ use crate::node::EVICTD;
 use crate::run_daemon::disk::{own_mounts, tmpfs};
 use crate::run_daemon::limits::create;
 use crate::run_daemon::reclaim::ext4;
-use evictd_testkit::cri::{Containerd, Pod};
+use evictd_testkit::cri::{Containerd, Pod, has_ended};
 use nix::mount::{MntFlags, umount2};
 use serde_json::{Value, json};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const APP: &str = "evictd.test/app:1";
 const SCRATCH: &str = "volumes/kubernetes.io~empty-dir/scratch";
@@ -165,22 +167,31 @@ impl Site {
 
     /// Runs this in a container `main` of the pod, with the emptyDir at `/scratch`.
     fn run(&self, bound: &Bound, script: &str) -> String {
+        self.try_run(bound, script).unwrap()
+    }
+
+    fn try_run(&self, bound: &Bound, script: &str) -> io::Result<String> {
         let scratch = self.scratch(bound);
         let mounts: [(&Path, &str); 1] = [(&scratch, "/scratch")];
         let command = ["sh", "-c", script];
-        let made = self
-            .containerd
-            .container_with(&bound.pod, ("main", 0), APP, &command, &mounts);
-        made.unwrap()
+        self.containerd
+            .container_with(&bound.pod, ("main", 0), APP, &command, &mounts)
     }
 
-    /// Starts the pod anew in another sandbox, as a kubelet does with one whose sandbox has ended.
+    /// Starts the pod anew in another sandbox, as a kubelet does with one whose sandbox has ended. The sandbox may be ended
+    /// before its container is made, also again and again.
     fn start_again(&mut self, bound: &mut Bound, script: &str) -> String {
-        self.containerd.remove(&bound.pod);
-        let (name, uid) = (&bound.name, &bound.uid);
-        let logs = PathBuf::from(format!("/var/log/pods/shop_{name}_{uid}"));
-        bound.pod = self.containerd.pod_of(("shop", name, uid), &logs).unwrap();
-        self.run(bound, script)
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            self.containerd.remove(&bound.pod);
+            let (name, uid) = (&bound.name, &bound.uid);
+            let logs = PathBuf::from(format!("/var/log/pods/shop_{name}_{uid}"));
+            bound.pod = self.containerd.pod_of(("shop", name, uid), &logs).unwrap();
+            match self.try_run(bound, script) {
+                Err(error) if has_ended(&error) && Instant::now() < deadline => {}
+                made => return made.unwrap(),
+            }
+        }
     }
 
     fn lives(&self, container: &str) -> bool {

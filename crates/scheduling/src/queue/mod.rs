@@ -3,6 +3,7 @@
 mod costly;
 mod entry;
 mod in_flight;
+mod pool;
 mod pools;
 mod settings;
 #[cfg(test)]
@@ -17,7 +18,7 @@ pub use costly::USUAL_COST;
 pub(crate) use entry::Entry;
 use in_flight::InFlight;
 pub use in_flight::MAX_IN_FLIGHT_EVENTS;
-pub use pools::Pool;
+pub use pool::Pool;
 use pools::{Next, Pools};
 pub use settings::Settings;
 

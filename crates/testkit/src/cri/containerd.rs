@@ -2,7 +2,7 @@
 
 use super::image::{self, PROGRAM};
 use super::{cleanup, driver, wire};
-use crate::testing::left_out;
+use crate::testing::{PAUSE, left_out};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use std::fs;
@@ -157,7 +157,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
                         last.join("\n")
                     )));
                 }
-                Err(_) => std::thread::yield_now(),
+                Err(_) => std::thread::park_timeout(PAUSE),
             }
         }
     }
@@ -265,8 +265,12 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
         fs::create_dir_all(Path::new(&pod.config.log_directory).join(name))?;
         self.until("the container runs", || {
             let pod = (pod.id.as_str(), &pod.config);
-            driver::start(&self.socket, pod, (name, attempt), image, &command, with)
-        })
+            match driver::start(&self.socket, pod, (name, attempt), image, &command, with) {
+                // It does not start again, so that waiting is in vain.
+                Err(error) if has_ended(&error) => Ok(Err(error)),
+                made => made.map(Ok),
+            }
+        })?
     }
 
     /// Ends and removes a pod.
@@ -378,4 +382,9 @@ fn stopped(pid: i32) -> io::Result<()> {
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// Whether a call failed because the pod's sandbox has ended.
+pub fn has_ended(error: &io::Error) -> bool {
+    error.to_string().contains("no running task found")
 }

@@ -10,7 +10,7 @@ mod image;
 mod state;
 pub mod wire;
 
-pub use containerd::{Containerd, Pod};
+pub use containerd::{Containerd, Pod, has_ended};
 pub use double::Double;
 pub use grpc::Behaviour;
 pub use image::{Contents, import, import_with};

@@ -398,8 +398,9 @@ fn a_removal_that_fails_ends_in_an_eviction_and_is_not_tried_again_in_each_cycle
             first.problems[0].ends_with("old:1: it is in use"),
             "{first:?}"
         );
-        // Every ten seconds while the disk is low, and three lists a reclaim, of which there are at most four.
-        assert!(fake.state().lists <= 20, "{}", fake.state().lists);
+        // Every ten seconds while the disk is low, and three lists a reclaim, of which there are at most four. A busy machine
+        // adds lists that came late and were asked for again. One reclaim a cycle would need 180.
+        assert!(fake.state().lists <= 60, "{}", fake.state().lists);
         assert_eq!(bench.reclaims().len(), 1, "the same is told once");
     });
 }
