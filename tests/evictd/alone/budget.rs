@@ -39,7 +39,7 @@ const AS_PACKAGED: Limits = Limits {
     ticks_a_second: 2,
 };
 const NOT_OPTIMISED: Limits = Limits {
-    resident_kib: 48 << 10,
+    resident_kib: 52 << 10,
     resident_kib_in_a_cluster: 56 << 10,
     anonymous_kib: 8 << 10,
     resident_kib_with_a_runtime: 60 << 10,
