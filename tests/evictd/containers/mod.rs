@@ -23,13 +23,13 @@ use crate::run_daemon::disk::{own_mounts, tmpfs};
 use crate::run_daemon::limits::create;
 use crate::run_daemon::reclaim::ext4;
 use evictd_testkit::cri::{Containerd, Pod, has_ended};
+use evictd_testkit::testing::wait_until;
 use nix::mount::{MntFlags, umount2};
 use serde_json::{Value, json};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 const APP: &str = "evictd.test/app:1";
 const SCRATCH: &str = "volumes/kubernetes.io~empty-dir/scratch";
@@ -181,17 +181,19 @@ impl Site {
     /// Starts the pod anew in another sandbox, as a kubelet does with one whose sandbox has ended. The sandbox may be ended
     /// before its container is made, also again and again.
     fn start_again(&mut self, bound: &mut Bound, script: &str) -> String {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
+        let mut container = None;
+        wait_until("a sandbox lives until its container is made", || {
             self.containerd.remove(&bound.pod);
             let (name, uid) = (&bound.name, &bound.uid);
             let logs = PathBuf::from(format!("/var/log/pods/shop_{name}_{uid}"));
             bound.pod = self.containerd.pod_of(("shop", name, uid), &logs).unwrap();
-            match self.try_run(bound, script) {
-                Err(error) if has_ended(&error) && Instant::now() < deadline => {}
-                made => return made.unwrap(),
-            }
-        }
+            container = match self.try_run(bound, script) {
+                Err(error) if has_ended(&error) => None,
+                made => Some(made.unwrap()),
+            };
+            container.is_some()
+        });
+        container.unwrap()
     }
 
     fn lives(&self, container: &str) -> bool {
