@@ -23,8 +23,10 @@ pub struct Checks<'c> {
     stateful: Vec<usize>,
     /// Pods of equal or higher priority that are nominated to a node. They count as if they were there (S3-019).
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
-    /// For each pod of the node on trial, whether it is removed.
+    /// For each pod of the node on trial, whether it is removed. Between trials no pod is.
     away: Vec<bool>,
+    /// How many of them are removed.
+    away_count: usize,
     /// The pods of other nodes that are removed.
     away_elsewhere: HashSet<(NodeId, usize)>,
     /// The index of the filter that rejected last.
@@ -84,6 +86,7 @@ impl<'c> Checks<'c> {
             filters,
             nominated,
             away: Vec::new(),
+            away_count: 0,
             away_elsewhere: HashSet::new(),
             rejecting: 0,
             until_look: 0,
@@ -166,8 +169,7 @@ impl<'c> Checks<'c> {
         for filter in &mut self.filters {
             filter.enter(here);
         }
-        self.away.clear();
-        // The list is kept and refilled, because a trial is begun for every node.
+        // A trial is begun for every node, and most of them remove nothing: only the length changes.
         self.away.resize(here.node.pods.len(), false);
         Trial { checks: self, here }
     }
@@ -232,6 +234,7 @@ impl<'c> Trial<'_, 'c> {
     pub fn remove(&mut self, index: usize) {
         // A pod that is away already must not be subtracted twice.
         if !std::mem::replace(&mut self.checks.away[index], true) {
+            self.checks.away_count += 1;
             self.change(&self.here.node.pods[index], -1);
         }
     }
@@ -239,6 +242,7 @@ impl<'c> Trial<'_, 'c> {
     /// Puts a removed pod back.
     pub fn put_back(&mut self, index: usize) {
         if std::mem::replace(&mut self.checks.away[index], false) {
+            self.checks.away_count -= 1;
             self.change(&self.here.node.pods[index], 1);
         }
     }
@@ -279,6 +283,24 @@ impl<'c> Trial<'_, 'c> {
         for index in stateful {
             filters[*index].change_elsewhere(&pods, times);
         }
+    }
+
+    fn forget_removed(&mut self) {
+        let Checks {
+            filters,
+            stateful,
+            away,
+            ..
+        } = &mut *self.checks;
+        // Only these would miss the removed pods on the next node; the others start over when they enter it.
+        for index in stateful {
+            let away = self.here.node.pods.iter().zip(away.iter());
+            for (pod, _) in away.filter(|(_, away)| **away) {
+                filters[*index].change(self.here, pod, 1);
+            }
+        }
+        away.fill(false);
+        self.checks.away_count = 0;
     }
 
     fn change(&mut self, pod: &Pod, times: i64) {
@@ -375,21 +397,13 @@ impl<'c> Trial<'_, 'c> {
 
 impl Drop for Trial<'_, '_> {
     fn drop(&mut self) {
-        let Checks {
-            filters,
-            stateful,
-            away,
-            ..
-        } = &mut *self.checks;
-        // Only these would miss the removed pods on the next node; the others start over when they enter it.
-        for index in stateful {
-            let away = self.here.node.pods.iter().zip(away.iter());
-            for (pod, _) in away.filter(|(_, away)| **away) {
-                filters[*index].change(self.here, pod, 1);
-            }
+        if self.checks.away_count > 0 {
+            self.forget_removed();
         }
-        // The last, because filters compare the nodes again then.
-        let elsewhere: Vec<_> = self.checks.away_elsewhere.drain().collect();
-        self.change_elsewhere(&elsewhere, 1);
+        if !self.checks.away_elsewhere.is_empty() {
+            // The last, because filters compare the nodes again then.
+            let elsewhere: Vec<_> = self.checks.away_elsewhere.drain().collect();
+            self.change_elsewhere(&elsewhere, 1);
+        }
     }
 }

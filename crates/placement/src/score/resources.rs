@@ -78,6 +78,7 @@ fn wanted(cluster: &Cluster, pod: &Pod, resources: &[WeightedResource], by: Amou
 
 impl Resource {
     /// The node's allocatable amount and the amount its pods use.
+    #[inline]
     fn of(self, cluster: &Cluster, node: &Node, by: Amount) -> (i64, i64) {
         let (there, asked) = (&node.allocatable, &node.requested);
         match (self, by) {
@@ -86,17 +87,21 @@ impl Resource {
             (Self::Memory, Amount::Asked) => (there.memory, asked.memory),
             (Self::Memory, Amount::Scored) => (there.memory, node.scored.memory),
             (Self::EphemeralStorage, _) => (there.ephemeral_storage, asked.ephemeral_storage),
-            (Self::Scalar(name), _) => {
-                let there = find(cluster.scalars(there.scalars), name);
-                let of_devices = if there == 0 {
-                    devices(cluster, node, name)
-                } else {
-                    None
-                };
-                of_devices.unwrap_or_else(|| (there, node.requested_scalars.get(name)))
-            }
+            (Self::Scalar(name), _) => scalar(cluster, node, name),
         }
     }
+}
+
+/// Apart, so that the amounts that every pod requests are read in place.
+#[inline(never)]
+fn scalar(cluster: &Cluster, node: &Node, name: Symbol) -> (i64, i64) {
+    let there = find(cluster.scalars(node.allocatable.scalars), name);
+    let of_devices = if there == 0 {
+        devices(cluster, node, name)
+    } else {
+        None
+    };
+    of_devices.unwrap_or_else(|| (there, node.requested_scalars.get(name)))
 }
 
 /// The devices that serve an extended resource on a node, and how many of them claims have (S7-177). `None` if there are none.
