@@ -309,6 +309,17 @@ impl Inventory {
         self.claims.values().map(|claim| &claim.wire)
     }
 
+    /// In a trial: counts the devices of an allocated claim as used, or as free. The caller restores the count.
+    pub fn count_claim(&mut self, namespace: &str, name: &str, is_used: bool) {
+        let claim = self.compiled(namespace, name).map(Arc::clone);
+        if let Some(allocation) = claim
+            .as_ref()
+            .and_then(|claim| claim.wire.status.allocation.as_ref())
+        {
+            self.count(allocation, is_used);
+        }
+    }
+
     /// Whether the class exists.
     pub fn has_class(&self, name: &str) -> bool {
         self.classes.contains_key(name)

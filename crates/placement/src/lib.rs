@@ -59,9 +59,9 @@ pub use extended_requests::ExtendedRequests;
 pub use extended_resources::SPECIAL_CLAIM;
 pub use features::Features;
 pub use filter::{
-    Code, DEVICES_GIVEN_UP, DEVICES_GO_ON, Filter, Here, Reason, Rejection, device_choices,
-    has_claims, left_over_claim, share_claims_of_group, shared_claims, unavailable_claim,
-    volume_choices,
+    Code, DEVICES_GIVEN_UP, DEVICES_GO_ON, Filter, FreedClaims, Here, Reason, Rejection,
+    device_choices, has_claims, left_over_claim, share_claims_of_group, shared_claims,
+    unavailable_claim, volume_choices,
 };
 pub use group::{Group, GroupId};
 pub use id::NodeId;

@@ -17,16 +17,18 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod amounts;
 mod limits;
 
 use crate::{
     Quantity,
+    compatibility::Release,
     quantity::Format,
     resources::{CPU, MEMORY, is_sidecar},
-    wire::{
-        Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceList, ResourceRequirements,
-    },
+    wire::{Container, Pod, PodSpec, ResourceList, ResourceRequirements},
 };
+use amounts::{changes, pending};
+pub use amounts::{differs, has_pod_level, may_be_resized, settle};
 pub use limits::limits;
 use std::borrow::Cow;
 
@@ -40,9 +42,23 @@ pub enum Counted {
     Allocated,
     /// The larger of allocated and actual amounts, by which the kubelet checks whether a pod fits.
     InUse,
-    /// The largest of the desired, the reserved and the running amounts; the desired ones are left out once the node has
-    /// reported that they are infeasible. By these the scheduler fills nodes (S4-040).
+    /// The largest of the desired, the reserved and the running amounts of each container; the desired ones are left out once
+    /// the node has reported that they are infeasible. By these kube-scheduler 1.36 fills nodes (S4-040).
     Scheduled,
+    /// The largest of three sums over the containers: of the desired, the reserved and the running amounts. By these
+    /// kube-scheduler 1.37 fills nodes (S7-225). A pod in which one container grows and another one shrinks counts less.
+    ScheduledSums,
+}
+
+impl Counted {
+    /// As the scheduler of this release counts.
+    pub fn scheduled(release: Release) -> Self {
+        if release >= Release::V1_37 {
+            Self::ScheduledSums
+        } else {
+            Self::Scheduled
+        }
+    }
 }
 
 /// The requests of one pod.
@@ -260,211 +276,6 @@ impl Sum {
     }
 }
 
-/// Whether a resource can be set for a pod as a whole (KEP-2837).
-pub fn has_pod_level(resource: &str) -> bool {
-    matches!(resource, CPU | MEMORY) || resource.starts_with("hugepages-")
-}
-
-/// A list of requests in a spec.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Container(usize),
-    InitContainer(usize),
-    Pod,
-}
-
-/// A list that is replaced because other amounts count than those of the spec.
-struct Change {
-    place: Place,
-    requests: ResourceList,
-}
-
-impl Change {
-    fn apply(self, spec: &mut PodSpec) {
-        let place = match self.place {
-            Place::Container(index) => spec
-                .containers
-                .get_mut(index)
-                .map(|container| &mut container.resources),
-            Place::InitContainer(index) => {
-                let container = spec.init_containers.get_mut(index);
-                container.map(|container| &mut container.resources)
-            }
-            Place::Pod => spec.resources.as_mut(),
-        };
-        if let Some(resources) = place {
-            resources.requests = self.requests;
-        }
-    }
-}
-
-/// Replaces the requests in the spec by the amounts that count. A shared spec is copied only if something changes.
-pub fn settle(pod: &mut Pod, counted: Counted) {
-    for change in changes(pod, counted) {
-        change.apply(&mut pod.spec);
-    }
-}
-
-fn changes(pod: &Pod, counted: Counted) -> Vec<Change> {
-    let status = &*pod.status;
-    let lists = [&status.container_statuses, &status.init_container_statuses];
-    let is_reported = lists.iter().any(|list| !list.is_empty())
-        || status.allocated_resources.is_some()
-        || status.resources.is_some();
-    // A status without resources is that of an older kubelet or of a pod that has not started.
-    if counted == Counted::Desired || !is_reported {
-        return Vec::new();
-    }
-    let counting = Counting {
-        counted,
-        infeasible: is_infeasible(status),
-    };
-    let statuses = || lists.into_iter().flatten();
-    // Statuses are matched by name, because their order is not that of the spec.
-    let change = |place: Place, container: &Container| {
-        let specified = &container.resources.requests;
-        let status = statuses().find(|status| status.name == container.name)?;
-        let requests = counting.of_container(specified, status);
-        (*requests != *specified).then(|| Change {
-            place,
-            requests: requests.into_owned(),
-        })
-    };
-    let containers = pod.spec.containers.iter().enumerate();
-    let containers =
-        containers.filter_map(|(index, container)| change(Place::Container(index), container));
-    // Of the init containers only sidecars can be resized.
-    let init = pod.spec.init_containers.iter().enumerate();
-    let init = init.filter(|(_, container)| counted == Counted::Allocated || is_sidecar(container));
-    let init = init.filter_map(|(index, container)| change(Place::InitContainer(index), container));
-    let pod_level = counting.of_pod(&pod.spec, status).map(|requests| Change {
-        place: Place::Pod,
-        requests,
-    });
-    containers.chain(init).chain(pod_level).collect()
-}
-
-/// How the amounts of one pod count.
-struct Counting {
-    counted: Counted,
-    infeasible: bool,
-}
-
-impl Counting {
-    /// The requests of a container. The scheduler waits for the amounts that it runs with before it counts any other.
-    fn of_container<'l>(
-        &self,
-        specified: &'l ResourceList,
-        status: &'l ContainerStatus,
-    ) -> Cow<'l, ResourceList> {
-        let allocated = status.allocated_resources.as_ref();
-        let actual = status.resources.as_ref().map(|running| &running.requests);
-        match self.counted {
-            Counted::Desired => Cow::Borrowed(specified),
-            Counted::Allocated => reserved(specified, allocated),
-            Counted::InUse => match reserved(specified, allocated) {
-                Cow::Borrowed(reserved) => largest(Some(reserved), [actual, None]),
-                Cow::Owned(reserved) => {
-                    let most = largest(Some(&reserved), [actual, None]);
-                    Cow::Owned(most.into_owned())
-                }
-            },
-            Counted::Scheduled if actual.is_none() => Cow::Borrowed(specified),
-            Counted::Scheduled => {
-                // A resize that will never happen must not keep other pods off the node.
-                let desired = (!self.infeasible).then_some(specified);
-                largest(desired, [actual, allocated])
-            }
-        }
-    }
-
-    /// The pod-level requests, if they differ from the spec. The reported amounts of the whole pod include the
-    /// overhead.
-    fn of_pod(&self, spec: &PodSpec, status: &PodStatus) -> Option<ResourceList> {
-        let specified = &spec.resources.as_ref()?.requests;
-        // Without a request at pod level the reported sums are those of the containers, which count already.
-        if !specified.keys().any(has_pod_level) {
-            return None;
-        }
-        let reported = |list: &ResourceList| -> ResourceList {
-            let amounts = list.iter().filter(|(name, _)| has_pod_level(name));
-            let amounts = amounts.map(|(name, all)| (name, *all - amount(&spec.overhead, name)));
-            amounts.filter(|(_, left)| !left.is_negative()).collect()
-        };
-        let allocated = status.allocated_resources.as_deref().map(reported);
-        let running = status.resources.as_ref();
-        let actual = running.map(|running| reported(&running.requests));
-        if allocated.is_none() && actual.is_none() {
-            return None;
-        }
-        // The node reports sums over the containers where the spec sets nothing at pod level.
-        let of_pod = allocated.as_ref().map(|allocated| -> ResourceList {
-            let set = allocated
-                .iter()
-                .filter(|(name, _)| specified.contains_key(name));
-            set.map(|(name, amount)| (name, *amount)).collect()
-        });
-        let base = reserved(specified, of_pod.as_ref());
-        let requests = match self.counted {
-            Counted::Desired => Cow::Borrowed(specified),
-            Counted::Allocated => Cow::Borrowed(&*base),
-            Counted::InUse => largest(Some(&base), [actual.as_ref(), allocated.as_ref()]),
-            Counted::Scheduled => {
-                let desired = (!self.infeasible).then_some(specified);
-                largest(desired, [actual.as_ref(), allocated.as_ref()])
-            }
-        };
-        (*requests != *specified).then(|| requests.into_owned())
-    }
-}
-
-/// The amounts that the node has reserved. Only cpu and memory can be resized, so the others are those of the spec where the
-/// node leaves them out.
-fn reserved<'l>(
-    specified: &'l ResourceList,
-    allocated: Option<&'l ResourceList>,
-) -> Cow<'l, ResourceList> {
-    let Some(allocated) = allocated else {
-        return Cow::Borrowed(specified);
-    };
-    // Only CPU and memory can be resized, so what the allocation leaves out of the rest is as specified.
-    let fixed = |name: &str| !matches!(name, CPU | MEMORY) && !allocated.contains_key(name);
-    if !specified.keys().any(fixed) {
-        return Cow::Borrowed(allocated);
-    }
-    let mut all = allocated.clone();
-    for (name, amount) in specified.iter().filter(|(name, _)| fixed(name)) {
-        all.insert(name, *amount);
-    }
-    Cow::Owned(all)
-}
-
-/// For each resource the largest amount of all lists.
-fn largest<'l>(
-    base: Option<&'l ResourceList>,
-    others: [Option<&'l ResourceList>; 2],
-) -> Cow<'l, ResourceList> {
-    let exceeds = |list: &ResourceList| {
-        list.iter().any(|(name, amount)| {
-            let known = base.and_then(|base| base.get(name));
-            known.is_none_or(|known| amount > known)
-        })
-    };
-    // Most pods were never resized, so that their list need not be copied.
-    if let Some(base) = base
-        && !others.iter().flatten().any(|list| exceeds(list))
-    {
-        return Cow::Borrowed(base);
-    }
-    let mut most = base.cloned().unwrap_or_default();
-    for (name, amount) in others.into_iter().flatten().flat_map(ResourceList::iter) {
-        if most.get(name).is_none_or(|known| amount > known) {
-            most.insert(name, *amount);
-        }
-    }
-    Cow::Owned(most)
-}
-
 /// How far a resize has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -517,15 +328,6 @@ impl Resize {
     pub fn desired(&self, resource: &str) -> Quantity {
         amount(&self.desired, resource)
     }
-}
-
-fn pending(status: &PodStatus) -> Option<&crate::wire::Condition> {
-    let mut conditions = status.conditions.iter();
-    conditions.find(|condition| condition.kind == "PodResizePending")
-}
-
-fn is_infeasible(status: &PodStatus) -> bool {
-    pending(status).is_some_and(|condition| condition.reason == "Infeasible")
 }
 
 #[cfg(test)]

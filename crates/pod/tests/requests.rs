@@ -1,6 +1,7 @@
 //! Requests of a pod during an in-place resize, at container level and at pod level.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+use evictd_pod::compatibility::Release;
 use evictd_pod::{Counted, Pod, QosClass, Quantity, Requests, requests::ResizeState, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -164,6 +165,122 @@ fn sums_over_the_containers_are_no_resources_at_pod_level() {
     assert_eq!(amounts(&pod, "cpu"), ["1"; 4]);
 }
 
+/// A pod of containers, each with its desired, reserved and running memory; `init` is the first one.
+fn of_containers(init: Option<[&str; 3]>, containers: &[[&str; 3]], conditions: &Value) -> Value {
+    let spec = |name: String, amounts: &[&str; 3]| json!({"name": name, "resources": {"requests": {"memory": amounts[0]}}});
+    let report = |name: String, amounts: &[&str; 3]| {
+        let mut report = status(amounts[1], amounts[2]);
+        report["name"] = json!(name);
+        report
+    };
+    let all = |make: &dyn Fn(String, &[&str; 3]) -> Value| -> Value {
+        let containers = containers.iter().enumerate();
+        containers
+            .map(|(index, amounts)| make(format!("c{index}"), amounts))
+            .collect()
+    };
+    let first = |make: &dyn Fn(String, &[&str; 3]) -> Value| -> Value {
+        init.iter()
+            .map(|amounts| make("i".to_owned(), amounts))
+            .collect()
+    };
+    json!({
+        "metadata": {"name": "a", "uid": "1"},
+        "spec": {"containers": all(&spec), "initContainers": first(&spec)},
+        "status": {"containerStatuses": all(&report), "initContainerStatuses": first(&report), "conditions": conditions},
+    })
+}
+
+/// The amounts of kube-scheduler 1.36, which takes the largest of each container, and of 1.37.
+#[test]
+fn s7_225_the_largest_of_three_sums_counts() {
+    let none = json!([]);
+    type Case<'c> = (
+        &'c str,
+        Option<[&'c str; 3]>,
+        &'c [[&'c str; 3]],
+        Value,
+        [&'c str; 2],
+    );
+    let table: [Case<'_>; 7] = [
+        (
+            "no resize",
+            None,
+            &[["1Gi"; 3], ["2Gi"; 3]],
+            none.clone(),
+            ["3Gi", "3Gi"],
+        ),
+        (
+            "one grows, one shrinks",
+            None,
+            &[["4Gi", "1Gi", "1Gi"], ["1Gi", "4Gi", "4Gi"]],
+            none.clone(),
+            ["8Gi", "5Gi"],
+        ),
+        (
+            "both grow",
+            None,
+            &[["4Gi", "1Gi", "1Gi"], ["3Gi", "1Gi", "1Gi"]],
+            none.clone(),
+            ["7Gi", "7Gi"],
+        ),
+        (
+            "reserved, not running yet",
+            None,
+            &[["4Gi", "4Gi", "1Gi"], ["1Gi", "1Gi", "3Gi"]],
+            none.clone(),
+            ["7Gi", "5Gi"],
+        ),
+        (
+            "infeasible: the desired amounts do not count",
+            None,
+            &[["64Gi", "1Gi", "2Gi"], ["1Gi", "2Gi", "1Gi"]],
+            pending("Infeasible"),
+            ["4Gi", "3Gi"],
+        ),
+        (
+            "deferred",
+            None,
+            &[["64Gi", "1Gi", "1Gi"], ["1Gi", "2Gi", "2Gi"]],
+            pending("Deferred"),
+            ["66Gi", "65Gi"],
+        ),
+        // The init container that ends counts by its status, too, which 1.36 does not read.
+        (
+            "init container",
+            Some(["1Gi", "6Gi", "6Gi"]),
+            &[["2Gi"; 3]],
+            none,
+            ["2Gi", "6Gi"],
+        ),
+    ];
+    for (case, init, containers, conditions, expected) in table {
+        let pod = wire(&of_containers(init, containers, &conditions));
+        let counted = [Counted::Scheduled, Counted::ScheduledSums];
+        let counted = counted.map(|counted| Requests::of(&pod, counted).get("memory").to_string());
+        assert_eq!(counted, expected, "{case}");
+    }
+    let releases = Release::ALL.map(Counted::scheduled);
+    assert_eq!(releases, [Counted::Scheduled, Counted::ScheduledSums]);
+}
+
+/// A resource that only some containers name, with the defaults of scores, and one that the node does not report.
+#[test]
+fn s7_225_each_resource_has_its_own_list() {
+    let mut pod = of_containers(
+        None,
+        &[["4Gi", "1Gi", "1Gi"], ["1Gi", "4Gi", "4Gi"]],
+        &json!([]),
+    );
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("2");
+    pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = json!("1");
+    let pod = wire(&pod);
+    let requests = Requests::of(&pod, Counted::ScheduledSums);
+    let amounts = ["memory", "cpu", "example.com/gpu"].map(|name| requests.get(name).to_string());
+    assert_eq!(amounts, ["5Gi", "2", "1"]);
+    assert_eq!(requests.for_scoring("cpu").to_string(), "2100m");
+}
+
 #[test]
 fn of_init_containers_only_sidecars_are_resized() {
     let status = status("2Gi", "3Gi");
@@ -307,7 +424,7 @@ proptest! {
         let told = settled(pod.clone());
         for pod in [&pod, &told] {
             let wire = wire(pod);
-            for counted in [Counted::Desired, Counted::Allocated, Counted::InUse, Counted::Scheduled] {
+            for counted in [Counted::Desired, Counted::Allocated, Counted::InUse, Counted::Scheduled, Counted::ScheduledSums] {
                 prop_assert_eq!(&Requests::of(&wire, counted).list(), &desired, "{:?} {}", counted, pod);
             }
             let read = Pod::from_wire(wire);
@@ -362,6 +479,8 @@ proptest! {
             let of = |counted| Requests::of(&wire, counted).get(name);
             prop_assert!(of(Counted::Allocated) <= of(Counted::InUse));
             prop_assert!(of(Counted::InUse) <= of(Counted::Scheduled));
+            // The sum of the largest amounts is never less than the largest sum.
+            prop_assert!(of(Counted::ScheduledSums) <= of(Counted::Scheduled));
             prop_assert_eq!(of(Counted::Allocated), Requests::of(&before, Counted::Desired).get(name));
             if reason == "Infeasible" {
                 prop_assert_eq!(of(Counted::Scheduled), of(Counted::Allocated));

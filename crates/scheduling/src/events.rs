@@ -2,6 +2,7 @@
 //! register for is no event.
 
 use crate::change::{Change, Delta, is_assigned};
+use evictd_pod::requests::may_be_resized;
 use evictd_pod::wire::{self, Condition};
 use evictd_pod::{Counted, Node, Requests, ResourceList, resources};
 use std::collections::BTreeMap;
@@ -278,18 +279,44 @@ fn of_pod(old: &wire::Pod, new: &wire::Pod) -> Vec<Kind> {
 
 /// Whether the pod requests less of any resource than before.
 fn is_smaller(old: &wire::Pod, new: &wire::Pod) -> bool {
-    let (old, new) = (counted(old), counted(new));
-    old.iter()
-        .any(|(name, amount)| new.get(name).is_none_or(|now| now < amount))
+    let is_smaller = |[old, new]: [Units; 2]| {
+        old.iter()
+            .any(|(name, amount)| new.get(name).is_none_or(|now| now < amount))
+    };
+    counted_both(old, new).any(is_smaller)
 }
 
-/// The requests of a pod in units. They are those of the scheduler also during an in-place resize.
-pub(crate) fn counted(pod: &wire::Pod) -> BTreeMap<String, i64> {
-    Requests::of(pod, Counted::Scheduled)
+/// Requests in units, by resource.
+type Units = BTreeMap<String, i64>;
+
+/// The requests of a pending pod.
+pub(crate) fn counted(pod: &wire::Pod) -> Units {
+    counted_as(pod, Counted::Scheduled)
+}
+
+fn counted_as(pod: &wire::Pod, counted: Counted) -> Units {
+    Requests::of(pod, counted)
         .list()
         .iter()
         .map(|(name, amount)| (name.to_owned(), resources::units(name, *amount)))
         .collect()
+}
+
+/// The requests of two states of a pod, as each release counts them during an in-place resize. An event that helps by one of
+/// these counts does no harm by the other.
+pub(crate) fn counted_both<'p>(
+    old: &'p wire::Pod,
+    new: &'p wire::Pod,
+) -> impl Iterator<Item = [Units; 2]> + 'p {
+    let may_differ = may_be_resized(old) || may_be_resized(new);
+    let counts = [
+        Some(Counted::Scheduled),
+        may_differ.then_some(Counted::ScheduledSums),
+    ];
+    counts
+        .into_iter()
+        .flatten()
+        .map(move |counted| [old, new].map(|pod| counted_as(pod, counted)))
 }
 
 /// S5-022, S5-023: one event for each changed property. An uncordoned node counts as one that has lost a taint.

@@ -8,6 +8,7 @@ use crate::recorder::{NoRecorder, Recorder, status, timed};
 use evictd_placement::{
     Checks, Chosen, Cluster, InvalidObject, NodeId, Permit, Plugin, Pod, Score, agent, plugins,
 };
+use evictd_pod::compatibility::Release;
 use evictd_pod::resource_claims::StoredClaim;
 use evictd_pod::wire;
 use jiff::SignedDuration;
@@ -261,6 +262,14 @@ impl Framework {
             Some(StoredClaim::of(&claim.metadata))
         });
         problem.map(NotTried::NoClaim)
+    }
+
+    /// The plugins for a group that cannot be placed. 1.36 has no extension point of its own for them (S7-260).
+    pub(crate) fn post_filters_of_groups(&self, release: Release) -> &[PostFilter] {
+        match release {
+            Release::V1_36 => &self.post_filters,
+            Release::V1_37 => &self.pod_group_post_filters,
+        }
     }
 
     /// Runs the Reserve and the Permit plugins (S5-058, S5-059). After a rejection nothing stays reserved.

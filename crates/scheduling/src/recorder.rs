@@ -6,27 +6,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Receives what is measured (`metricsRecorder` in kube-scheduler). Its methods are called during an attempt and must be quick.
+/// By default nothing is measured.
 pub trait Recorder: Send + Sync {
     /// The time since some moment; it never goes back.
-    fn now(&self) -> Duration;
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Whether each plugin of this attempt is measured.
-    fn samples_plugins(&self) -> bool;
+    fn samples_plugins(&self) -> bool {
+        false
+    }
 
     /// Whether the next queueing hint is measured.
-    fn samples_hints(&self) -> bool;
+    fn samples_hints(&self) -> bool {
+        false
+    }
 
     /// All plugins of a point have run for a pod of the profile. The status is that of the point.
-    fn on_point(&self, profile: &str, point: Point, status: &'static str, took: Duration);
+    fn on_point(&self, _profile: &str, _point: Point, _status: &'static str, _took: Duration) {}
 
     /// A plugin has run at a point.
-    fn on_plugin(&self, plugin: &str, point: Point, status: &'static str, took: Duration);
+    fn on_plugin(&self, _plugin: &str, _point: Point, _status: &'static str, _took: Duration) {}
 
     /// A plugin has evaluated pods, or nodes for a pod.
-    fn on_evaluated(&self, profile: &str, plugin: &str, point: Point, count: u64);
+    fn on_evaluated(&self, _profile: &str, _plugin: &str, _point: Point, _count: u64) {}
 
     /// A plugin's queueing hint for the event has run.
-    fn on_hint(&self, plugin: &'static str, event: &'static str, wakes: bool, took: Duration);
+    fn on_hint(&self, _plugin: &'static str, _event: &'static str, _wakes: bool, _took: Duration) {}
 
     /// The pods of a group, or of a tree of groups, were tried together. The result is `scheduled`, `waiting_on_preemption`,
     /// `unschedulable` or `error` (S7-054).
@@ -34,6 +41,9 @@ pub trait Recorder: Send + Sync {
 
     /// Victims were looked for, for a `pod` or a `podgroup` (S7-054).
     fn on_preemption(&self, _preemptor: &'static str, _status: &'static str, _took: Duration) {}
+
+    /// The `PodGroupPostFilter` plugins have run. The status is also known where no victims were looked for.
+    fn on_group_preemption(&self, _status: &'static str) {}
 
     /// A group preempts so many pods. Pods that are only evicted together count once in `disruptions` (S7-054).
     fn on_group_victims(&self, _pods: usize, _disruptions: usize) {}
@@ -49,27 +59,7 @@ pub trait Recorder: Send + Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NoRecorder;
 
-impl Recorder for NoRecorder {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn samples_plugins(&self) -> bool {
-        false
-    }
-
-    fn samples_hints(&self) -> bool {
-        false
-    }
-
-    fn on_point(&self, _: &str, _: Point, _: &'static str, _: Duration) {}
-
-    fn on_plugin(&self, _: &str, _: Point, _: &'static str, _: Duration) {}
-
-    fn on_evaluated(&self, _: &str, _: &str, _: Point, _: u64) {}
-
-    fn on_hint(&self, _: &'static str, _: &'static str, _: bool, _: Duration) {}
-}
+impl Recorder for NoRecorder {}
 
 /// A recorder that several owners share. By default nothing is measured.
 #[derive(Clone)]
@@ -89,8 +79,11 @@ impl fmt::Debug for SharedRecorder {
 
 /// The status of a point or plugin, as kube-scheduler names it.
 pub(crate) const fn status(succeeds: bool) -> &'static str {
-    if succeeds { "Success" } else { "Unschedulable" }
+    if succeeds { SUCCESS } else { "Unschedulable" }
 }
+
+/// The status of what succeeded.
+pub(crate) const SUCCESS: &str = "Success";
 
 /// Runs `work` and returns its result with the time that it took.
 pub(crate) fn timed<T>(recorder: &dyn Recorder, work: impl FnOnce() -> T) -> (T, Duration) {

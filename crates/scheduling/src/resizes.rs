@@ -2,7 +2,7 @@
 //! in no queue of pods. Each resize is tried, and then parked until something changes on its node.
 
 use crate::change::{Change, Delta, is_assigned, is_same};
-use crate::events::counted;
+use crate::events::counted_both;
 use evictd_pod::{Counted, Node, Requests, wire};
 use jiff::{SignedDuration, Timestamp};
 use std::cmp::Reverse;
@@ -156,7 +156,7 @@ impl DeferredResizes {
             is_same(&old.metadata, &new.metadata) && !new.status.phase.has_ended()
         };
         let is_unchanged = match pods.new.as_ref().filter(stays) {
-            Some(new) => counted(old) == counted(new),
+            Some(new) => counted_both(old, new).all(|[old, new]| old == new),
             None => old.status.phase.has_ended(),
         };
         if !is_unchanged {

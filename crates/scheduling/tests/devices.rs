@@ -481,3 +481,85 @@ fn s7_176_each_of_equal_pods_with_an_extended_resource_is_searched() {
         second.outcome
     );
 }
+
+/// T107, T108 and S7-171: devices serve an extended resource where the node has none of it by itself.
+#[test]
+fn s7_171_t107_t108_devices_serve_what_the_node_does_not_have() {
+    for (allocatable, from_devices) in [(None, true), (Some("0"), true), (Some("4"), false)] {
+        let mut scenario = Scenario::new();
+        let mut one = node("one").cpu("8").memory("8Gi");
+        if let Some(allocatable) = allocatable {
+            one = one.resource("example.com/gpu", allocatable);
+        }
+        scenario.node(one);
+        let mut scene = Scene(scenario);
+        let class = json!({ "metadata": { "name": "gpu" }, "spec": { "extendedResourceName": "example.com/gpu" } });
+        scene.tell(&Event::Change(Change::DeviceClass(added(class))));
+        scene.card("x");
+        scene.card("y");
+        let asks =
+            json!({ "requests": { "example.com/gpu": "2" }, "limits": { "example.com/gpu": "2" } });
+        let containers = json!([{ "name": "c", "resources": asks }]);
+        scene.0.pod(pod("p").set("/spec/containers", containers));
+        let Outcome::Placed { pre_bind, .. } = scene.0.attempt().unwrap().outcome else {
+            panic!("{allocatable:?}");
+        };
+        let special = pre_bind
+            .devices
+            .iter()
+            .find_map(|choice| choice.special.as_ref());
+        let requests = special.map(|special| special.requests.clone());
+        let expected = vec![("container-0-request-0".to_owned(), "gpu".to_owned(), 2)];
+        assert_eq!(
+            requests,
+            from_devices.then_some(expected),
+            "{allocatable:?}"
+        );
+    }
+}
+
+/// S7-136: the search on one node ends at its limit of cost. Another node is searched all the same; kube-scheduler's attempt ends.
+#[test]
+fn s7_136_a_search_that_is_given_up_is_an_error_of_its_node() {
+    let expected = "timed out trying to allocate devices";
+    for has_other in [false, true] {
+        let mut scene = Scene::start();
+        if has_other {
+            scene.0.node(node("two").cpu("8").memory("8Gi"));
+        }
+        let mut slice = |node: &str, count: usize, socket: fn(usize) -> usize| {
+            let device = |index: usize| json!({ "name": format!("d{index:02}"), "attributes": { "socket": { "int": socket(index) } } });
+            let devices: Vec<Value> = (0..count).map(device).collect();
+            let spec = json!({ "driver": "gpu.example.com", "nodeName": node, "devices": devices,
+                "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 } });
+            let slice = json!({ "metadata": { "name": node }, "spec": spec });
+            scene.tell(&Event::Change(Change::ResourceSlice(added(slice))));
+        };
+        // All differ, and two of sixteen must be equal.
+        slice("one", 64, |index| index);
+        slice("two", 16, |_| 0);
+        let requests: Vec<Value> = (0..16)
+            .map(|index| json!({ "name": format!("r{index}"), "exactly": { "deviceClassName": "gpu" } }))
+            .collect();
+        let constraints =
+            json!([{ "requests": ["r14", "r15"], "matchAttribute": "gpu.example.com/socket" }]);
+        let claim = json!({ "metadata": { "name": "p", "uid": "claim-p" },
+            "spec": { "devices": { "requests": requests, "constraints": constraints } } });
+        scene.tell(&Event::Change(Change::ResourceClaim(added(claim))));
+        scene.pod_without_claim("p", "");
+        match scene.0.attempt().unwrap().outcome {
+            Outcome::Placed { node, .. } => assert!(has_other && &*node == "two"),
+            Outcome::Unschedulable(rejected) => {
+                assert!(
+                    !has_other && rejected.message.contains(expected),
+                    "{}",
+                    rejected.message
+                );
+            }
+            Outcome::Error(message) => {
+                assert!(!has_other && message.contains(expected), "{message}")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

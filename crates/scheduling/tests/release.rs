@@ -3,8 +3,8 @@
 
 use evictd_placement::Cluster;
 use evictd_pod::compatibility::{Compatibility, Release};
-use evictd_scheduling::{Framework, PreemptionInput};
-use scenario::{Scenario, node, pod};
+use evictd_scheduling::{Change, Framework, PreemptionInput};
+use scenario::{Scenario, added, node, pod};
 use serde_json::{from_value, json};
 
 mod scenario;
@@ -54,6 +54,53 @@ fn s7_227_from_1_37_on_the_nomination_of_a_gated_pod_holds_its_place() {
     }
 }
 
+/// A pod of which one container grows from 1 to 4 cores and the other one shrinks from 4 to 1. 1.36 counts 8 of them.
+#[test]
+fn s7_225_from_1_37_on_the_largest_of_three_sums_counts_for_a_pod_in_resize() {
+    for (release, requested) in [(Release::V1_36, 8000), (Release::V1_37, 5000)] {
+        let mut scenario = Scenario::new();
+        scenario
+            .scheduler
+            .set_compatibility(Compatibility::of(release));
+        scenario.node(node("one").cpu("8"));
+        let cpu = |amount: &str| json!({ "requests": { "cpu": amount } });
+        let report = |name: &str, amount: &str| json!({ "name": name, "allocatedResources": { "cpu": amount }, "resources": cpu(amount) });
+        let containers =
+            json!([{ "name": "a", "resources": cpu("4") }, { "name": "b", "resources": cpu("1") }]);
+        let resized = pod("resized").on("one").set("/spec/containers", containers);
+        let reports = json!([report("a", "1"), report("b", "4")]);
+        scenario.pod(resized.set("/status/containerStatuses", reports));
+        assert_eq!(scenario.requested("one"), requested, "{release:?}");
+        scenario.pod(pod("new").cpu("3"));
+        let fits = release == Release::V1_37;
+        assert_eq!(!scenario.placed().is_empty(), fits, "{release:?}");
+    }
+}
+
+/// The nomination is emptied by another client. Then the node is free for pods of lower priority.
+#[test]
+fn s7_229_an_emptied_nomination_leaves_nothing_behind() {
+    for release in Release::ALL {
+        let mut scenario = Scenario::new();
+        scenario
+            .scheduler
+            .set_compatibility(Compatibility::of(release));
+        scenario.node(node("one").cpu("2"));
+        let nominated = |node: &str| {
+            let pod = pod("large").cpu("9").set("/spec/priority", 10);
+            pod.set("/spec/schedulingGates", json!([{ "name": "wait" }]))
+                .set("/status/nominatedNodeName", node)
+        };
+        let (before, after) = (nominated("one").read(), nominated("").read());
+        scenario.change_pod(None, Some(&before));
+        scenario.change_pod(Some(&before), Some(&after));
+        let queue = scenario.scheduler.queue();
+        assert_eq!(queue.nominated_node("large"), None);
+        scenario.pod(pod("low").cpu("1"));
+        assert_eq!(scenario.placed().len(), 1, "{release:?}");
+    }
+}
+
 #[test]
 fn s7_224_from_1_37_on_an_image_volume_counts_like_a_container() {
     for (release, raw) in [
@@ -79,5 +126,33 @@ fn s7_224_from_1_37_on_an_image_volume_counts_like_a_container() {
             .iter()
             .find(|plugin| plugin.name == "ImageLocality");
         assert_eq!(images.unwrap().raw, [raw, raw], "{release:?}");
+    }
+}
+
+/// S7-221: of two nodes that are equal otherwise, the one with more free storage is taken; before, the first by name.
+#[test]
+fn s7_221_from_1_37_on_the_node_with_more_free_storage_wins() {
+    for (release, expected) in [(Release::V1_36, "a"), (Release::V1_37, "b")] {
+        let mut scenario = Scenario::new();
+        scenario
+            .scheduler
+            .set_compatibility(Compatibility::of(release));
+        let class = json!({ "metadata": { "name": "late" }, "provisioner": "lvm", "volumeBindingMode": "WaitForFirstConsumer" });
+        scenario.change(Change::StorageClass(added(class)));
+        let driver = json!({ "metadata": { "name": "lvm" }, "spec": { "storageCapacity": true } });
+        scenario.change(Change::CsiDriver(added(driver)));
+        for (name, capacity) in [("a", "20Gi"), ("b", "100Gi")] {
+            scenario.node(node(name).cpu("8").memory("8Gi").label("zone", name));
+            let room = json!({ "metadata": { "name": name }, "storageClassName": "late", "capacity": capacity,
+                "nodeTopology": { "matchLabels": { "zone": name } } });
+            scenario.change(Change::CsiStorageCapacity(added(room)));
+        }
+        let claim = json!({ "metadata": { "name": "data" }, "spec": { "storageClassName": "late",
+            "resources": { "requests": { "storage": "10Gi" } } }, "status": { "phase": "Pending" } });
+        scenario.change(Change::PersistentVolumeClaim(added(claim)));
+        let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
+        scenario.pod(pod("p").cpu("1").set("/spec/volumes", volumes));
+        let nodes: Vec<String> = scenario.placed().into_values().collect();
+        assert_eq!(nodes, [expected], "{release:?}");
     }
 }

@@ -199,7 +199,7 @@ fn distinct_devices_all_differ() {
 
 /// S7-131, S7-160, T104, T105
 #[test]
-fn pools_with_binding_conditions_come_last_and_pin_their_node() {
+fn s7_131_s7_160_t104_t105_pools_with_binding_conditions_come_last_and_pin_their_node() {
     let mut known = inventory();
     let bound = json!({ "name": "far", "bindsToNode": true,
         "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
@@ -322,7 +322,7 @@ fn init_containers_reuse_the_devices_of_later_containers() {
 
 /// S7-170
 #[test]
-fn the_youngest_class_serves_an_extended_resource() {
+fn s7_170_t112_the_youngest_class_serves_an_extended_resource() {
     let mut known = inventory();
     let serving = |name: &str, created: &str| -> DeviceClass {
         let metadata = json!({ "name": name, "creationTimestamp": created });

@@ -3,6 +3,8 @@
 
 use super::partitions::{allocated, result};
 use super::*;
+use crate::{ContainerRequests, special_requests};
+use std::collections::BTreeMap;
 
 /// One case.
 struct Case {
@@ -311,4 +313,79 @@ fn s7_159_a_shared_device_that_can_no_longer_be_shared_is_allocated_in_spite_of_
             .held(json!([result("d", json!({}))])),
     ];
     cases.into_iter().for_each(Case::check);
+}
+
+/// A container: its name, whether it ends, and how many devices it asks for.
+type Asking = (&'static str, bool, u64);
+
+/// T109 to T111: the requests that are made for the containers, with their counts, and those that an init container uses.
+#[test]
+fn s7_173_t109_t110_t111_what_init_containers_reuse() {
+    type Case<'c> = (
+        &'c str,
+        &'c [Asking],
+        &'c [(&'c str, u64)],
+        &'c [(&'c str, &'c [&'c str])],
+    );
+    let cases: [Case<'_>; 3] = [
+        (
+            "T109",
+            &[("init", true, 3), ("main", false, 2)],
+            &[("container-0-request-1", 1), ("container-1-request-1", 2)],
+            &[("init", &["container-1-request-1", "container-0-request-1"])],
+        ),
+        (
+            "T110",
+            &[("a", true, 4), ("b", true, 3), ("main", false, 2)],
+            &[("container-0-request-1", 2), ("container-2-request-1", 2)],
+            &[
+                ("a", &["container-2-request-1", "container-0-request-1"]),
+                ("b", &["container-2-request-1", "container-0-request-1"]),
+            ],
+        ),
+        (
+            "T111",
+            &[("sidecar", false, 1), ("init", true, 2), ("main", false, 1)],
+            &[
+                ("container-0-request-1", 1),
+                ("container-1-request-1", 1),
+                ("container-2-request-1", 1),
+            ],
+            &[("init", &["container-2-request-1", "container-1-request-1"])],
+        ),
+    ];
+    let served = BTreeMap::from([("example.com/gpu", "gpu")]);
+    for (case, asking, expected, reused) in cases {
+        let amounts: Vec<[(usize, &str, u64); 1]> = asking
+            .iter()
+            .map(|(_, _, count)| [(1, "example.com/gpu", *count)])
+            .collect();
+        let containers: Vec<ContainerRequests<'_>> = asking
+            .iter()
+            .zip(&amounts)
+            .enumerate()
+            .map(|(place, ((name, ends, _), resources))| ContainerRequests {
+                name,
+                place,
+                ends: *ends,
+                resources,
+            })
+            .collect();
+        let special = special_requests(&containers, &served);
+        let requests = special.requests.iter();
+        let requests: Vec<(&str, u64)> = requests
+            .map(|(name, _, count)| (name.as_str(), *count))
+            .collect();
+        assert_eq!(requests, expected, "{case}");
+        for (container, names) in reused {
+            let of_container = special
+                .mappings
+                .iter()
+                .filter(|mapping| mapping.container == *container);
+            let found: Vec<&str> = of_container
+                .map(|mapping| mapping.request.as_str())
+                .collect();
+            assert_eq!(found, *names, "{case} {container}");
+        }
+    }
 }

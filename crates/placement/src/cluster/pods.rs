@@ -139,6 +139,15 @@ impl Cluster {
         }
     }
 
+    /// Whether a pod is kept only for its nomination. Then it counts on that node for other pods.
+    pub fn is_nominated(&self, pod: &Pod) -> bool {
+        !self.nominated.is_empty()
+            && matches!(
+                self.locations.get(&*self.pod_key(pod)),
+                Some(PodLocation::Nominated)
+            )
+    }
+
     /// Removes a pod that is kept only for its nomination. Returns whether it existed.
     pub fn remove_nominated(&mut self, metadata: &wire::Metadata) -> bool {
         let key = metadata.key();
@@ -305,7 +314,8 @@ impl Cluster {
     /// Compiles a pod. A pod without a node may request a bounded number of resources, because filters compare each on
     /// every node. A pod on a node already holds its resources, so all of them count.
     fn compile(&mut self, wire: wire::Pod, placed: bool) -> Result<Pod, InvalidObject> {
-        let requests = Requests::of(&wire, Counted::Scheduled);
+        let counted = Counted::scheduled(self.compatibility().release());
+        let requests = Requests::of(&wire, counted);
         let each = requests.each();
         if !placed {
             TooManyResources::check(each.len())

@@ -4,6 +4,7 @@ mod freed;
 mod group;
 mod nominated;
 
+pub use self::freed::FreedClaims;
 pub use self::group::share_claims_of_group;
 
 use self::freed::Freed;
@@ -308,7 +309,7 @@ impl Filter for Devices {
     fn change(&mut self, here: Here<'_>, pod: &Pod, times: i64) {
         self.nominated.change(here, &self.pod, pod, times);
         if let Some(freed) = &mut self.freed {
-            freed.change(here.cluster, &self.pod, pod, times);
+            freed.change(here.cluster, pod, times);
         }
     }
 

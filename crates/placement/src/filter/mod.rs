@@ -28,7 +28,7 @@ use crate::pod::Pod;
 use crate::symbol::Symbol;
 
 pub use devices::{
-    DEVICES_GIVEN_UP, DEVICES_GO_ON, device_choices, has_claims, left_over_claim,
+    DEVICES_GIVEN_UP, DEVICES_GO_ON, FreedClaims, device_choices, has_claims, left_over_claim,
     share_claims_of_group, shared_claims, unavailable_claim,
 };
 pub use fit::Ignored;

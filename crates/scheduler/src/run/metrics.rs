@@ -2,6 +2,7 @@
 //! alerts work (S5-097 to S5-099).
 
 mod batch;
+mod by_release;
 mod groups;
 mod recorder;
 #[cfg(test)]
@@ -9,10 +10,12 @@ mod tests;
 mod work_queue;
 
 pub(crate) use batch::BatchMetrics;
+pub(crate) use by_release::{ClaimsCreated, SharedRelease};
 pub(crate) use groups::GroupMetrics;
 pub(crate) use recorder::{BindingRecorder, MetricsRecorder};
 pub(crate) use work_queue::{WorkItem, WorkQueue, WorkQueueMetrics};
 
+use by_release::Promoted;
 use evictd_daemon::metrics::Exposition;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -186,6 +189,8 @@ pub(crate) struct Metrics {
     /// `name`: the tasks that write bindings and preemptions.
     pub(crate) work_queues: WorkQueueMetrics,
     pub(crate) groups: GroupMetrics,
+    pub(crate) claims_created: ClaimsCreated,
+    pub(crate) release: SharedRelease,
     /// Only where batch sessions run.
     pub(crate) sessions: Option<BatchMetrics>,
 }
@@ -226,13 +231,16 @@ const fn opts<'a>(name: &'a str, stability_level: StabilityLevel, help: &'a str)
 }
 
 /// Makes metrics and registers them.
-struct Maker(Registry);
+struct Maker {
+    registry: Registry,
+    release: SharedRelease,
+}
 
 impl Maker {
     /// As in kube-scheduler, the help begins with the level of stability.
     fn register(&mut self, opts: Opts<'_>, metric: impl Metric) {
         let help = format!("[{}] {}", opts.stability_level.as_str(), opts.help);
-        self.0.register(opts.name, help, metric);
+        self.registry.register(opts.name, help, metric);
     }
 
     /// The name is without `_total`.
@@ -248,6 +256,26 @@ impl Maker {
             counters.add([""; N], 0);
         }
         counters
+    }
+
+    /// Of alpha level in 1.36, and of beta level from 1.37 on.
+    fn promoted_histograms<const N: usize>(
+        &mut self,
+        (name, help): (&'static str, &'static str),
+        names: [&'static str; N],
+        buckets: Buckets,
+    ) -> Histograms<N> {
+        let family = Family::new_with_constructor(buckets);
+        self.registry.register_collector(Box::new(Promoted {
+            name,
+            help,
+            family: family.clone(),
+            release: self.release.clone(),
+        }));
+        if N == 0 {
+            drop(family.get_or_create(&Labels::new()));
+        }
+        Histograms { names, family }
     }
 
     fn gauges<const N: usize>(&mut self, opts: Opts<'_>, names: [&'static str; N]) -> Gauges<N> {
@@ -315,11 +343,12 @@ const SHORT_NAMES: [&str; 3] = [
 impl Metrics {
     #[rustfmt::skip]
     pub(crate) fn new(runs_batch: bool) -> (Self, Exposition) {
-        let mut make = Maker(Registry::default());
+        let release = SharedRelease::default();
+        let mut make = Maker { registry: Registry::default(), release: release.clone() };
         let metrics = Self {
             schedule_attempts: make.counters(opts("scheduler_schedule_attempts", Stable, "Attempts to schedule a pod, by result"), ["result", "profile"]),
             scheduling_attempt_duration: make.histograms(opts("scheduler_scheduling_attempt_duration_seconds", Stable, "Duration of an attempt, with the binding"), ["result", "profile"], MILLISECONDS),
-            scheduling_algorithm_duration: make.histograms(opts("scheduler_scheduling_algorithm_duration_seconds", Alpha, "Duration of an attempt without the binding"), [], MILLISECONDS),
+            scheduling_algorithm_duration: make.promoted_histograms(("scheduler_scheduling_algorithm_duration_seconds", "Duration of an attempt without the binding"), [], MILLISECONDS),
             event_handling_duration: make.histograms(opts("scheduler_event_handling_duration_seconds", Alpha, "Duration of handling a cluster event"), ["event"], SHORT),
             inflight_events: make.gauges(opts("scheduler_inflight_events", Alpha, "Cluster events that are kept for pods in flight"), ["event"]),
             preemption_victims: make.histograms(opts("scheduler_preemption_victims", Stable, "Victims of one preemption"), [], Buckets(1.0, 2.0, 7)),
@@ -330,7 +359,7 @@ impl Metrics {
             pod_scheduling_attempts: make.histograms(opts("scheduler_pod_scheduling_attempts", Stable, "Attempts until a pod was bound"), [], Buckets(1.0, 2.0, 5)),
             pod_scheduled_after_flush: make.counters(opts("scheduler_pod_scheduled_after_flush", Alpha, "Pods that were scheduled after the flush of unschedulable pods"), []),
             framework_extension_point_duration: make.histograms(opts("scheduler_framework_extension_point_duration_seconds", Stable, "Duration of all plugins of an extension point"), ["extension_point", "status", "profile"], SHORT),
-            plugin_execution_duration: make.histograms(opts("scheduler_plugin_execution_duration_seconds", Alpha, "Duration of a plugin at an extension point"), ["plugin", "extension_point", "status"], FINE),
+            plugin_execution_duration: make.promoted_histograms(("scheduler_plugin_execution_duration_seconds", "Duration of a plugin at an extension point"), ["plugin", "extension_point", "status"], FINE),
             queueing_hint_execution_duration: make.histograms(opts("scheduler_queueing_hint_execution_duration_seconds", Alpha, "Duration of a plugin's queueing hint"), ["plugin", "event", "hint"], FINE),
             queue_incoming_pods: make.counters(opts("scheduler_queue_incoming_pods", Stable, "Pods that were added to a queue, by event"), ["queue", "event"]),
             permit_wait_duration: make.histograms(opts("scheduler_permit_wait_duration_seconds", Beta, "How long a pod waited in Permit"), ["result"], MILLISECONDS),
@@ -353,6 +382,8 @@ impl Metrics {
             feature_enabled: make.gauges(opts("kubernetes_feature_enabled", Beta, "Whether a feature gate is on"), ["name", "stage"]),
             work_queues: WorkQueueMetrics::new(&mut make),
             groups: GroupMetrics::new(&mut make),
+            claims_created: ClaimsCreated::new(&mut make),
+            release,
             sessions: runs_batch.then(|| BatchMetrics::new(&mut make)),
         };
         let build = make.gauges(opts("kubernetes_build_info", Alpha, "The version of this program"), BUILD);
@@ -369,6 +400,6 @@ impl Metrics {
         for kind in ["nodes", "pods", "assumed_pods"] {
             metrics.cache_size.set([kind], 0);
         }
-        (metrics, Exposition::new(make.0).with_short_names(&SHORT_NAMES))
+        (metrics, Exposition::new(make.registry).with_short_names(&SHORT_NAMES))
     }
 }

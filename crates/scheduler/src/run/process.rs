@@ -192,6 +192,7 @@ fn emulate(release: Release, about: &About, metrics: &Metrics) -> Result<Compati
     let compatibility = about.emulation.with(release).map_err(RunError::Gates)?;
     // It is set once.
     let _ = about.release.set(release);
+    metrics.release.set(release);
     for gate in Gate::ALL {
         let Some(state) = gate.state(release) else {
             continue;

@@ -164,7 +164,7 @@ pub(super) struct CompactPod {
 }
 
 /// Fields that have no value in most pods.
-#[derive(Default, PartialEq)]
+#[derive(Default)]
 struct Rare {
     deleted_at: Option<wire::Time>,
     /// The grace period in seconds.
@@ -173,9 +173,42 @@ struct Rare {
     version: Box<str>,
     /// A phase that is none of the API's.
     phase: Box<str>,
+    /// The amounts that the node reports while it resizes the pod.
+    reported: Option<Box<wire::PodStatus>>,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        let Self {
+            deleted_at,
+            grace,
+            version,
+            phase,
+            reported,
+        } = self;
+        deleted_at.is_none()
+            && grace.is_none()
+            && version.is_empty()
+            && phase.is_empty()
+            && reported.is_none()
+    }
 }
 
 impl CompactPod {
+    /// The spec with the requests that count while the pod is being resized.
+    fn counted_spec(&self) -> Shared<wire::PodSpec> {
+        let Some(reported) = self.rare.as_ref().and_then(|rare| rare.reported.as_ref()) else {
+            return self.spec.clone();
+        };
+        let mut pod = wire::Pod {
+            spec: self.spec.clone(),
+            status: (**reported).clone().into(),
+            ..wire::Pod::default()
+        };
+        requests::settle(&mut pod, Counted::Scheduled);
+        pod.spec
+    }
+
     fn version(&self) -> Box<str> {
         let text = || self.rare.as_ref().map(|rare| rare.version.clone());
         let number = self.version.map(|number| number.to_string().into());
@@ -235,26 +268,61 @@ fn length(of: &impl Serialize) -> usize {
 
 /// Drops the fields of a pod with a node that scheduling does not need: annotations, owners, status, images and names.
 fn trim(pod: &mut wire::Pod) {
-    // The requests of a pod that is being resized depend on its status. They are written into the spec before it is dropped.
-    requests::settle(pod, Counted::Scheduled);
+    let reported = reported_resources(pod);
+    let is_resized = reported.is_some();
     pod.metadata.annotations.clear();
     pod.metadata.owner_references = Shared::default();
     let phase = pod.status.phase.clone();
     let status = wire::PodStatus {
         phase,
-        ..wire::PodStatus::default()
+        ..reported.unwrap_or_default()
     };
     pod.status = status.into();
     let spec = &mut *pod.spec;
     let containers = spec.containers.iter_mut();
     for container in containers.chain(&mut spec.init_containers) {
         container.image = String::new();
-        container.name = String::new();
+        // The amounts that the node reports are found by the name.
+        if !is_resized {
+            container.name = String::new();
+        }
         // Only host ports can conflict. Other ports would keep pods from sharing their spec.
         for port in &mut container.ports {
             port.container_port = 0;
         }
     }
+}
+
+/// The part of the status that decides how much a pod requests while it is being resized. `None` if the spec alone decides,
+/// as it does for nearly all pods.
+fn reported_resources(pod: &wire::Pod) -> Option<wire::PodStatus> {
+    let counts = [Counted::Scheduled, Counted::ScheduledSums];
+    let is_resized = counts
+        .into_iter()
+        .any(|counted| requests::differs(pod, counted));
+    if !is_resized {
+        return None;
+    }
+    let amounts = |statuses: &[wire::ContainerStatus]| {
+        let amounts = statuses.iter().map(|status| wire::ContainerStatus {
+            name: status.name.clone(),
+            allocated_resources: status.allocated_resources.clone(),
+            resources: status.resources.clone(),
+            ..wire::ContainerStatus::default()
+        });
+        amounts.collect()
+    };
+    let status = &*pod.status;
+    let mut conditions = status.conditions.clone();
+    conditions.retain(|condition| condition.kind == "PodResizePending");
+    Some(wire::PodStatus {
+        container_statuses: amounts(&status.container_statuses),
+        init_container_statuses: amounts(&status.init_container_statuses),
+        allocated_resources: status.allocated_resources.clone(),
+        resources: status.resources.clone(),
+        conditions,
+        ..wire::PodStatus::default()
+    })
 }
 
 /// Whether a volume may keep its pod from a node. The others are dropped, because the volume of the service account's token has
@@ -323,6 +391,7 @@ impl Object for wire::Pod {
             grace: pod.metadata.deletion_grace_period_seconds,
             version: text(version.is_some(), &pod.metadata.resource_version),
             phase: text(phase.is_some(), pod.status.phase.as_str()),
+            reported: requests::may_be_resized(&pod).then(|| Box::new((*pod.status).clone())),
         };
         CachedPod::Assigned(Box::new(CompactPod {
             uid: Uid::of(&pod.metadata.uid),
@@ -334,7 +403,7 @@ impl Object for wire::Pod {
             labels: interner.labels.shared(labels),
             spec: pod.spec,
             generation: pod.metadata.generation,
-            rare: (rare != Rare::default()).then(|| Box::new(rare)),
+            rare: (!rare.is_empty()).then(|| Box::new(rare)),
         }))
     }
 
@@ -357,9 +426,10 @@ impl Object for wire::Pod {
             deletion_grace_period_seconds: rare.and_then(|rare| rare.grace),
             ..wire::Metadata::default()
         };
+        let reported = rare.and_then(|rare| rare.reported.as_deref());
         let status = wire::PodStatus {
             phase: pod.phase(),
-            ..wire::PodStatus::default()
+            ..reported.cloned().unwrap_or_default()
         };
         Arc::new(Self {
             metadata,
@@ -424,7 +494,7 @@ impl Object for wire::Pod {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             node: pod.node.clone(),
-            spec: pod.spec.clone(),
+            spec: pod.counted_spec(),
         });
         pending.chain(running).collect()
     }

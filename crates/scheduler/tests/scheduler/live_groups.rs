@@ -92,6 +92,19 @@ fn a_gang_is_bound_when_all_its_pods_fit_and_its_group_gets_the_condition() {
     }
     let message = condition(&live, "default/train", "PodGroupInitiallyScheduled", "True");
     assert_eq!(message, "");
+    // S7-055: events are about the pods only.
+    let events = live.admin.list("events");
+    let kinds: Vec<&Value> = events
+        .iter()
+        .flat_map(|event| {
+            [
+                &event["regarding"]["kind"],
+                &event["involvedObject"]["kind"],
+            ]
+        })
+        .filter(|kind| !kind.is_null())
+        .collect();
+    assert!(kinds.contains(&&json!("Pod")) && !kinds.contains(&&json!("PodGroup")));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! placed if all its pods wait in Permit. There an error in Permit or `PreBind` concerns one pod and not its gang (S5-096).
 
 mod forest;
+mod freed_devices;
 mod members;
 mod placements;
 mod pod_groups;

@@ -9,10 +9,15 @@ use std::time::Duration;
 pub(super) struct Placements<'s>(Option<&'s Framework>);
 
 impl<'s> Placements<'s> {
-    /// Of a group with so many domains.
-    pub(super) fn new(profiles: &'s [Framework], members: &[Member], count: usize) -> Self {
+    /// Of a group with so many domains. A repetition in the domain that was chosen is not measured again.
+    pub(super) fn new(
+        (profiles, is_repetition): (&'s [Framework], bool),
+        members: &[Member],
+        count: usize,
+    ) -> Self {
         let profile = members
             .first()
+            .filter(|_| !is_repetition)
             .and_then(|member| profiles.get(member.profile));
         if let Some(profile) = profile {
             profile

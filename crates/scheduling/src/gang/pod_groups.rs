@@ -206,6 +206,7 @@ impl GangPlacement {
                 can_request: false,
             },
             reserves: false,
+            is_repetition: false,
         };
         let mut attempt = TreeTrial::new(tree, &domains, members);
         if attempt.run(&mut trial, &mut statement, members) {

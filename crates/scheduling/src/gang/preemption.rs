@@ -1,13 +1,16 @@
 //! Preemption for a whole gang (S4-035 to S4-038): all pods of lower priority are removed, the gang is placed, and then as many
 //! pods as possible are put back (reprieved).
 
+use super::freed_devices::FreedDevices;
 use super::{GroupedPods, Member, TreeTrial, Trial};
 use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
-use evictd_placement::{Cluster, NodeId, Pod, Statement, estimated_cost};
+use evictd_placement::{Cluster, NodeId, Pod, Statement, estimated_cost, has_claims};
 use evictd_preemption::{Budget, breaking};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The steps to take a pod off its node.
 const STEPS_OF_POD: usize = 512;
@@ -46,22 +49,39 @@ pub(crate) struct Preemptor<'p> {
 }
 
 /// Why nothing is preempted for a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoPreemption {
     Never,
     /// Victims on its nominated nodes are still terminating.
     Ongoing,
     NoVictims,
+    /// The group does not fit without all possible victims either, for this reason.
+    DoesNotFit(String),
 }
 
 impl NoPreemption {
-    /// kube-scheduler's message (S7-061, S7-062, S7-064).
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// kube-scheduler's message (S7-061, S7-062, S7-064, S7-067).
+    pub(crate) fn message(&self) -> &str {
         match self {
             Self::Never => "not eligible due to preemptionPolicy=Never.",
             Self::Ongoing => "ongoing preemption on nominated nodes",
             Self::NoVictims => "No preemption victims found for incoming preemptor",
+            Self::DoesNotFit(message) => message,
         }
+    }
+
+    /// kube-scheduler's status, which metrics have as `result` (S7-054).
+    pub(crate) const fn status(&self) -> &'static str {
+        match self {
+            Self::Never | Self::DoesNotFit(_) => "Unschedulable",
+            Self::Ongoing => "Success",
+            Self::NoVictims => "UnschedulableAndUnresolvable",
+        }
+    }
+
+    /// Whether victims were looked for, so that nominations for earlier ones are cleared.
+    pub(crate) const fn was_evaluated(&self) -> bool {
+        matches!(self, Self::NoVictims | Self::DoesNotFit(_))
     }
 }
 
@@ -70,6 +90,8 @@ impl NoPreemption {
 struct Unit {
     /// Each with its node and its index there.
     pods: Vec<(NodeId, usize)>,
+    /// Of the pods, in their order.
+    uids: Vec<Arc<str>>,
     priority: i32,
     start: i64,
     /// Whether it is a pod of a group, or all pods of an atomic one.
@@ -102,15 +124,60 @@ pub(crate) fn preempt(
         return Err(NoPreemption::Ongoing);
     }
     let mut units = units(trial, preemptor);
-    if units.is_empty() {
-        return Err(NoPreemption::NoVictims);
+    let why_not = if units.is_empty() {
+        NoPreemption::NoVictims
+    } else {
+        match attempt((trial, tree), members, &mut units, FreedDevices::default()) {
+            Ok(found) => return Ok(found),
+            Err(why_not) => why_not,
+        }
+    };
+    if !may_free_devices(trial, members) {
+        return Err(why_not);
     }
+    let freed = FreedDevices::new(trial.cluster, members);
+    match attempt((trial, tree), members, &mut units, freed) {
+        // The devices of pods that have ended are enough, and are about to become free.
+        Ok(found) if found.victims.is_empty() => Err(NoPreemption::Ongoing),
+        found => found.map_err(|_| why_not),
+    }
+}
+
+/// Whether devices of other pods may help, and the profile allows it. There must be a decision about every member.
+fn may_free_devices(trial: &Trial<'_>, members: &[Member]) -> bool {
+    let has_claims = |member: &Member| {
+        let pod = member.pod.as_ref();
+        pod.is_some_and(|pod| has_claims(trial.cluster, pod))
+    };
+    let mut profiles = members.iter().map(|member| member.profile);
+    profiles.all(|profile| trial.profiles[profile].frees_devices)
+        && members.iter().any(has_claims)
+        && members.iter().all(|member| member.error().is_none())
+        && !members.iter().any(Member::has_request)
+        && !trial.cluster.interrupt().is_raised()
+}
+
+/// Looks for victims among the units. `freed`: whether they give their devices back. Leaves the cluster as it was.
+fn attempt(
+    (trial, tree): (&mut Trial<'_>, &mut TreeTrial<'_>),
+    members: &mut [Member],
+    units: &mut [Unit],
+    mut freed: FreedDevices,
+) -> Result<Preemption, NoPreemption> {
     let mut statement = Statement::default();
-    let is_found = search((trial, tree), members, (&mut statement, &mut units));
-    let found = is_found.then(|| gather(trial, members, &statement, &units));
+    for unit in &mut *units {
+        unit.removals.clear();
+    }
+    let changes = (&mut statement, &mut freed);
+    let is_found = search((trial, tree), members, units, changes);
+    let found = is_found.then(|| gather(trial, members, &statement, units));
     trial.take_back(&mut statement, members);
     statement.undo(trial.cluster);
-    found.ok_or(NoPreemption::NoVictims)
+    freed.restore(trial.cluster);
+    found.ok_or_else(|| {
+        let message = tree.message(0).map(str::to_owned);
+        message.map_or(NoPreemption::NoVictims, NoPreemption::DoesNotFit)
+    })
 }
 
 /// Whether pods of lower priority terminate already on a node that is nominated for a member. The priority of a group counts
@@ -156,9 +223,11 @@ fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
                 let unit = groups.entry(group).or_insert(unit);
                 unit.start = unit.start.min(pod.start);
                 unit.pods.push((id, index));
+                unit.uids.push(Arc::clone(&pod.identity.uid));
             } else {
                 let pods = vec![(id, index)];
-                units.push(Unit { pods, ..unit });
+                let uids = vec![Arc::clone(&pod.identity.uid)];
+                units.push(Unit { pods, uids, ..unit });
             }
         }
     }
@@ -192,9 +261,10 @@ fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
 fn search(
     (trial, tree): (&mut Trial<'_>, &mut TreeTrial<'_>),
     members: &mut [Member],
-    (statement, units): (&mut Statement, &mut [Unit]),
+    units: &mut [Unit],
+    (statement, freed): (&mut Statement, &mut FreedDevices),
 ) -> bool {
-    remove_all(trial, statement, units);
+    remove_all(trial, (&mut *statement, &mut *freed), units);
     let pods = units.iter().map(|unit| unit.pods.len()).sum();
     charge_pods(trial, pods);
     trial.algorithm.take_evaluated();
@@ -209,19 +279,27 @@ fn search(
     for node in members.iter().filter_map(Member::node) {
         used[node.index()] = true;
     }
-    let is_unused = |unit: &Unit| unit.pods.iter().all(|(id, _)| !used[id.index()]);
-    for unit in units.iter().filter(|unit| is_unused(unit)) {
-        put_back(trial, statement, unit);
+    let is_unused: Vec<bool> = units
+        .iter()
+        .map(|unit| {
+            let pools = freed.pools(trial.cluster, &unit.uids);
+            unit.pods.iter().all(|(id, _)| !used[id.index()])
+                && !members.iter().any(|member| member.uses_pool(&pools))
+        })
+        .collect();
+    for (unit, _) in units.iter().zip(&is_unused).filter(|(_, unused)| **unused) {
+        put_back(trial, (&mut *statement, &mut *freed), unit);
     }
     // As for a single pod: the pods whose eviction violates a budget are put back first.
     for violates_budget in [true, false] {
-        for unit in units.iter() {
+        for (unit, is_unused) in units.iter().zip(&is_unused) {
             // The caller discards the result of an interrupted attempt.
             if trial.cluster.interrupt().is_raised() {
                 return false;
             }
-            if unit.violates_budget == violates_budget && !is_unused(unit) {
-                reprieve((trial, tree), members, (statement, unit));
+            if unit.violates_budget == violates_budget && !is_unused {
+                let changes = (&mut *statement, &mut *freed);
+                reprieve((trial, tree), members, unit, changes);
             }
         }
     }
@@ -243,7 +321,14 @@ fn charge_evaluations(cluster: &Cluster, algorithm: &mut SchedulingAlgorithm, po
     cluster.interrupt().charge_work(units);
 }
 
-fn remove_all(trial: &mut Trial<'_>, statement: &mut Statement, units: &mut [Unit]) {
+fn remove_all(
+    trial: &mut Trial<'_>,
+    (statement, freed): (&mut Statement, &mut FreedDevices),
+    units: &mut [Unit],
+) {
+    for uid in units.iter().flat_map(|unit| &unit.uids) {
+        freed.change(trial.cluster, uid, true);
+    }
     let mut removals = Vec::new();
     for (unit, of_unit) in units.iter().enumerate() {
         for (node, index) in &of_unit.pods {
@@ -262,36 +347,31 @@ fn remove_all(trial: &mut Trial<'_>, statement: &mut Statement, units: &mut [Uni
     }
 }
 
-fn put_back(trial: &mut Trial<'_>, statement: &mut Statement, unit: &Unit) {
+fn put_back(
+    trial: &mut Trial<'_>,
+    (statement, freed): (&mut Statement, &mut FreedDevices),
+    unit: &Unit,
+) {
     for removal in &unit.removals {
         statement.put_back(trial.cluster, *removal);
     }
+    for uid in &unit.uids {
+        freed.change(trial.cluster, uid, false);
+    }
 }
 
-/// Puts a unit back if the members on its nodes fit elsewhere, or beside it.
+/// Puts a unit back if the members on its nodes, and those with devices of its pools, fit elsewhere or beside it.
 fn reprieve(
     (trial, tree): (&mut Trial<'_>, &TreeTrial<'_>),
     members: &mut [Member],
-    (statement, unit): (&mut Statement, &Unit),
+    unit: &Unit,
+    (statement, freed): (&mut Statement, &mut FreedDevices),
 ) {
-    let shares_node = |member: &Member| {
-        let node = member.node();
-        unit.pods.iter().any(|(id, _)| Some(*id) == node)
-    };
-    let displaced: Vec<Displaced> = members
-        .iter()
-        .enumerate()
-        .filter(|(_, member)| shares_node(member))
-        .map(|(index, member)| Displaced {
-            member: index,
-            node: member.node(),
-            pre_bind: member.pre_bind.clone(),
-        })
-        .collect();
+    let displaced = displaced(members, unit, &freed.pools(trial.cluster, &unit.uids));
     for displaced in &displaced {
         members[displaced.member].take_back(trial.cluster, statement);
     }
-    put_back(trial, statement, unit);
+    put_back(trial, (&mut *statement, &mut *freed), unit);
     charge_pods(trial, unit.pods.len() + displaced.len());
     let all_fit = displaced.iter().all(|displaced| {
         let member = &mut members[displaced.member];
@@ -307,6 +387,9 @@ fn reprieve(
     for removal in &unit.removals {
         statement.remove_again(trial.cluster, *removal);
     }
+    for uid in &unit.uids {
+        freed.change(trial.cluster, uid, true);
+    }
     // Exactly as before, because the order of the members decides where they fit.
     for displaced in displaced {
         let member = &mut members[displaced.member];
@@ -316,6 +399,28 @@ fn reprieve(
             member.place(trial.cluster, statement, node);
         }
     }
+}
+
+/// The members on the nodes of a unit, and those with devices in one of these pools.
+fn displaced(
+    members: &[Member],
+    unit: &Unit,
+    pools: &BTreeSet<(String, String)>,
+) -> Vec<Displaced> {
+    let shares_node = |member: &Member| {
+        let node = member.node();
+        unit.pods.iter().any(|(id, _)| Some(*id) == node)
+    };
+    members
+        .iter()
+        .enumerate()
+        .filter(|(_, member)| shares_node(member) || member.uses_pool(pools))
+        .map(|(index, member)| Displaced {
+            member: index,
+            node: member.node(),
+            pre_bind: member.pre_bind.clone(),
+        })
+        .collect()
 }
 
 /// A member that is taken off its node for a unit.

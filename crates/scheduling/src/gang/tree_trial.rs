@@ -255,11 +255,13 @@ impl<'t> TreeTrial<'t> {
         );
         let mut fitting = Vec::new();
         let mut first = None;
+        let members = &pass.members[range.clone()];
+        let of_trial = (pass.trial.profiles, pass.trial.is_repetition);
+        let placements = Placements::new(of_trial, members, regions.len());
+        let is_choice = regions.len() != 1;
         if let [only] = regions {
             fitting.push((0, 0, only.clone()));
         } else {
-            let members = &pass.members[range.clone()];
-            let placements = Placements::new(pass.trial.profiles, members, regions.len());
             for region in regions {
                 let began = placements.begin();
                 self.begin(index, region.clone());
@@ -290,8 +292,16 @@ impl<'t> TreeTrial<'t> {
         let scores: Vec<(usize, i64)> =
             fitting.iter().map(|(fit, full, _)| (*fit, *full)).collect();
         if let Some(best) = best_of(&scores, scheduled) {
+            let began = placements.begin();
             self.begin(index, fitting.swap_remove(best).2);
-            if self.try_children(pass, index, extent) {
+            let was_repetition = pass.trial.is_repetition;
+            pass.trial.is_repetition |= is_choice;
+            let is_placed = self.try_children(pass, index, extent);
+            pass.trial.is_repetition = was_repetition;
+            if !is_choice && !self.is_stopped {
+                placements.tried(began, is_placed);
+            }
+            if is_placed {
                 self.states[index].result = GroupResult::Placed;
                 return true;
             }

@@ -28,6 +28,8 @@ pub(crate) struct Trial<'s> {
     pub(crate) responses: ExtenderResponses<'s>,
     /// Whether the Reserve and Permit plugins run.
     pub(crate) reserves: bool,
+    /// Whether it places again what an earlier try has found, which is not measured.
+    pub(crate) is_repetition: bool,
 }
 
 /// How many pods of a group must have a node.
@@ -120,7 +122,8 @@ impl Trial<'_> {
         let mut fitting: Vec<FittingDomain> = Vec::new();
         // Later placings avoid nodes or are elsewhere, which would only confuse.
         let mut first: Option<(Progress, Vec<MemberOutcome>)> = None;
-        let placements = Placements::new(self.profiles, members, domains.len());
+        let of_trial = (self.profiles, self.is_repetition);
+        let placements = Placements::new(of_trial, members, domains.len());
         for (index, domain) in domains.iter().enumerate() {
             let began = placements.begin();
             for member in &mut *members {

@@ -1,7 +1,7 @@
 //! Hints about the resources of other pods (S5-103).
 
 use crate::change::is_assigned;
-use crate::events::counted;
+use crate::events::{counted, counted_both};
 use evictd_pod::predicates::host_ports;
 use evictd_pod::wire::Pod;
 
@@ -17,10 +17,12 @@ pub(super) fn frees_resource(pod: &Pod, old: &Pod, new: &Pod) -> bool {
     if !is_assigned(new) {
         return false;
     }
-    let (old, new) = (counted(old), counted(new));
-    counted(pod).iter().any(|(name, amount)| {
-        let before = old.get(name).copied().unwrap_or(0);
-        let after = new.get(name).copied().unwrap_or(0);
-        *amount > 0 && after < before
+    let wanted = counted(pod);
+    counted_both(old, new).any(|[old, new]| {
+        wanted.iter().any(|(name, amount)| {
+            let before = old.get(name).copied().unwrap_or(0);
+            let after = new.get(name).copied().unwrap_or(0);
+            *amount > 0 && after < before
+        })
     })
 }

@@ -135,6 +135,7 @@ impl<E> PodLifecycles<E> {
         let gates = Gates {
             hints,
             preemptions: &self.preemptions,
+            release: self.release,
         };
         match event {
             Event::Pending {
@@ -448,6 +449,7 @@ impl<E> PodLifecycles<E> {
         let gates = Gates {
             hints,
             preemptions: &self.preemptions,
+            release: self.release,
         };
         let Some(nominated) = nominated else {
             return self
@@ -534,6 +536,7 @@ impl<E> PodLifecycles<E> {
 struct Gates<'p, H> {
     hints: &'p H,
     preemptions: &'p Preemptions,
+    release: Release,
 }
 
 impl<E, H: QueueingHints<E>> QueueingHints<E> for Gates<'_, H> {
@@ -556,5 +559,9 @@ impl<E, H: QueueingHints<E>> QueueingHints<E> for Gates<'_, H> {
 
     fn profile(&self, pod: &str) -> u16 {
         self.hints.profile(pod)
+    }
+
+    fn reopens_gated(&self) -> bool {
+        self.release >= Release::V1_37
     }
 }

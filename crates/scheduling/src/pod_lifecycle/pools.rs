@@ -26,6 +26,7 @@ impl<E> PodLifecycles<E> {
         let gates = Gates {
             hints,
             preemptions: &self.preemptions,
+            release: self.release,
         };
         self.queue.event(event, now, &gates)
     }
@@ -39,6 +40,7 @@ impl<E> PodLifecycles<E> {
         let gates = Gates {
             hints,
             preemptions: &self.preemptions,
+            release: self.release,
         };
         self.queue.activate(pod, now, &gates)
     }
@@ -55,6 +57,7 @@ impl<E> PodLifecycles<E> {
         let gates = Gates {
             hints,
             preemptions: &self.preemptions,
+            release: self.release,
         };
         self.queue.flush_unschedulable(now, &gates)
     }

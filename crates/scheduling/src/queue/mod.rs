@@ -2,6 +2,7 @@
 //! decides by [`QueueingHints`] which events wake a pod.
 mod costly;
 mod entry;
+mod flush;
 mod in_flight;
 mod pool;
 mod pools;
@@ -64,6 +65,10 @@ pub(crate) trait QueueingHints<E> {
     fn gate(&self, pod: &str) -> Option<PluginName>;
     /// The index of the pod's profile.
     fn profile(&self, pod: &str) -> u16;
+    /// Whether a flush checks the gates of overdue pods again, as from 1.37 on (S7-229).
+    fn reopens_gated(&self) -> bool {
+        false
+    }
 }
 
 /// A pod that entered a pool, as `queue_incoming_pods_total` counts it.
@@ -452,48 +457,7 @@ impl<E> Queue<E> {
         (moved.pool == Pool::Active).then_some(moved)
     }
 
-    /// Ends the backoffs whose second has passed; to be called every second (S5-009, S5-108).
-    pub(crate) fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
-        let mut moved = Vec::new();
-        for pod in self.pools.expired(now.as_second()) {
-            let Some((pod, mut entry)) = self.pools.take(&pod) else {
-                continue;
-            };
-            entry.pool = Pool::Active;
-            self.pools.put(Arc::clone(&pod), entry, &self.settings);
-            moved.push(Moved {
-                pod,
-                pool: Pool::Active,
-                label: "BackoffComplete",
-            });
-        }
-        moved
-    }
-
-    /// Wakes the pods that have waited too long for an event; to be called every 30 seconds (S5-010).
-    pub(crate) fn flush_unschedulable(
-        &mut self,
-        now: Timestamp,
-        hints: &impl QueueingHints<E>,
-    ) -> Vec<Moved> {
-        let limit = self.settings.max_unschedulable;
-        // A gated pod stays gated. But if it is overdue, the flush is an event for the pods in flight, as in kube-scheduler.
-        let mut waiting = self.pools.list(Pool::Unschedulable);
-        waiting.extend(self.pools.list(Pool::Gated));
-        waiting.retain(|pod| {
-            let entry = self.pools.get(pod);
-            entry.is_some_and(|entry| entry.is_overdue(now, limit))
-        });
-        if waiting.is_empty() {
-            return Vec::new();
-        }
-        let event = Event::wildcard("UnschedulableTimeout", Scope::All);
-        let moved = self.wake(waiting, &event, now, hints);
-        self.in_flight.record(event);
-        moved
-    }
-
-    fn wake(
+    pub(super) fn wake(
         &mut self,
         pods: Vec<Arc<str>>,
         event: &Event<E>,
@@ -562,10 +526,13 @@ fn woken<E>(
     hints: &impl QueueingHints<E>,
 ) -> Option<Wake> {
     let registered = event.object.as_ref().map(|object| hints.registered(object));
-    if let Some(gate) = entry.gate
-        && !registered.is_some_and(|registered| registered.contains(gate))
-    {
-        return None;
+    if let Some(gate) = entry.gate {
+        let is_registered = registered.is_some_and(|registered| registered.contains(gate));
+        let is_open =
+            || event.object.is_none() && hints.reopens_gated() && hints.gate(pod).is_none();
+        if !is_registered && !is_open() {
+            return None;
+        }
     }
     let (Some(object), Some(registered)) = (&event.object, registered) else {
         return Some(Wake::AfterBackoff);

@@ -15,6 +15,8 @@ type Happening = (u8, bool);
 #[derive(Default)]
 struct Hints {
     gated: BTreeSet<String>,
+    /// As 1.37 does.
+    reopens: bool,
 }
 
 impl QueueingHints<Happening> for Hints {
@@ -30,6 +32,9 @@ impl QueueingHints<Happening> for Hints {
     }
     fn profile(&self, _: &str) -> u16 {
         0
+    }
+    fn reopens_gated(&self) -> bool {
+        self.reopens
     }
 }
 
@@ -94,6 +99,29 @@ fn s5_010_a_pod_that_waited_over_five_minutes_is_tried_again() {
         (moved[0].pool, moved[0].label),
         (Pool::Active, "UnschedulableTimeout")
     );
+}
+
+/// A pod whose gate has opened without an event that its gate registered. The flush of 1.37 finds it.
+#[test]
+fn s7_229_from_1_37_on_a_flush_checks_the_gates_of_pods_that_waited_too_long() {
+    for (reopens, is_open, after, pool) in [
+        (false, true, 300_001, Pool::Gated),
+        (true, true, 300_000, Pool::Gated),
+        (true, true, 300_001, Pool::Active),
+        (true, false, 300_001, Pool::Gated),
+    ] {
+        let mut queue = Queue::new(Settings::default());
+        let gated = BTreeSet::from(["a".to_owned()]);
+        let closed = Hints { gated, reopens };
+        queue.add("a".into(), 0, "", at(0), &closed);
+        let gated = if is_open {
+            BTreeSet::new()
+        } else {
+            closed.gated
+        };
+        queue.flush_unschedulable(at(after), &Hints { gated, reopens });
+        assert_eq!(queue.count(pool), 1, "{reopens} {is_open} {after}");
+    }
 }
 
 #[test]
@@ -168,6 +196,7 @@ fn s5_036_the_gate_is_checked_again_after_a_failure_of_a_pod_popped_from_backoff
     assert!(queue.pop().unwrap().from_backoff);
     let gate = Hints {
         gated: ["a".to_owned()].into(),
+        ..Hints::default()
     };
     let moved = fails(&mut queue, &[], at(3), &gate).unwrap();
     assert_eq!(moved.pool, Pool::Gated);
@@ -194,6 +223,7 @@ fn s5_108_backoff_ends_when_its_second_has_passed() {
 fn s5_110_a_gated_pod_is_woken_by_its_gate_alone() {
     let gate = Hints {
         gated: ["a".to_owned()].into(),
+        ..Hints::default()
     };
     let mut queue = Queue::new(Settings::default());
     let moved = queue.add("a".into(), 0, "", at(0), &gate).unwrap();

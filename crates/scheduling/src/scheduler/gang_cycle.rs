@@ -16,7 +16,7 @@ use crate::gang::{
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
 use crate::pre_bind::ClaimRef;
-use crate::recorder::{status, timed};
+use crate::recorder::{SUCCESS, timed};
 use crate::scheduling_queue::Gang;
 use evictd_placement::{Cluster, Domains, INTERRUPTED, Statement, share_claims_of_group};
 use hashbrown::HashSet;
@@ -49,10 +49,12 @@ impl Scheduler {
         for pod in members.iter().filter_map(|member| member.pod.as_ref()) {
             share_claims_of_group(cluster, pod);
         }
-        let profile = members.first().map(|member| member.profile);
-        self.measure_gang(profile, |scheduler| {
-            scheduler.try_gang(now, gang, members, rounds);
-        });
+        // Without members there is no attempt, and no condition (S7-031).
+        if let Some(profile) = members.first().map(|member| member.profile) {
+            self.measure_gang(profile, |scheduler| {
+                scheduler.try_gang(now, gang, members, rounds);
+            });
+        }
         self.state.cluster_mut().end_sharing();
         if !self.extenders.is_gang_waiting(&name) {
             for key in keys {
@@ -61,10 +63,10 @@ impl Scheduler {
         }
     }
 
-    /// Measures an attempt of a gang whose pods have this profile, if it is tried.
-    fn measure_gang(&mut self, profile: Option<usize>, attempt: impl FnOnce(&mut Self)) {
+    /// Measures an attempt of a gang whose pods have this profile.
+    fn measure_gang(&mut self, profile: usize, attempt: impl FnOnce(&mut Self)) {
         let profiles = Arc::clone(&self.binding.profiles);
-        let Some(profile) = profile.and_then(|profile| profiles.get(profile)) else {
+        let Some(profile) = profiles.get(profile) else {
             return attempt(self);
         };
         let recorder = &*profile.recorder;
@@ -142,8 +144,9 @@ impl Scheduler {
     ) {
         let is_rejected = |member: &Member| matches!(member.outcome, MemberOutcome::Rejected(_));
         let profiles = &self.binding.profiles;
+        let release = self.state.cluster().compatibility().release();
         let preempts = members.iter().all(|member| {
-            let plugins = &profiles[member.profile].pod_group_post_filters;
+            let plugins = profiles[member.profile].post_filters_of_groups(release);
             plugins.contains(&PostFilter::DefaultPreemption)
         });
         if !preempts || members.iter().any(is_rejected) {
@@ -174,7 +177,9 @@ impl Scheduler {
             return self.end_failed(now, gang, members, &message);
         }
         let mut preemption = GangPreemption {
-            is_eligible: matches!(found, Ok(_) | Err(NoPreemption::NoVictims)),
+            is_eligible: found
+                .as_ref()
+                .map_or_else(NoPreemption::was_evaluated, |_| true),
             ..GangPreemption::default()
         };
         // S7-052, S7-053.
@@ -186,7 +191,7 @@ impl Scheduler {
                     "pod group preemption found a placement for podgroup, preempting {count} victims"
                 )
             }
-            Err(reason) => format!("pod group preemption: {}", reason.as_str()),
+            Err(reason) => format!("pod group preemption: {}", reason.message()),
         });
         let awaits_victims = matches!(found, Ok(_) | Err(NoPreemption::Ongoing));
         self.binding.results.end_gang(if awaits_victims {
@@ -216,7 +221,16 @@ impl Scheduler {
         };
         let recorder = &*profile.recorder;
         let (found, took) = timed(recorder, search);
-        recorder.on_preemption("podgroup", status(found.is_ok()), took);
+        let status = found
+            .as_ref()
+            .map_or_else(NoPreemption::status, |_| SUCCESS);
+        recorder.on_group_preemption(status);
+        if found
+            .as_ref()
+            .map_or_else(NoPreemption::was_evaluated, |_| true)
+        {
+            recorder.on_preemption("podgroup", status, took);
+        }
         if let Ok(found) = &found {
             recorder.on_group_victims(found.victims.len(), found.disruptions);
         }
@@ -279,6 +293,7 @@ impl Scheduler {
                 can_request: rounds < MAX_ROUNDS,
             },
             reserves: false,
+            is_repetition: false,
         }
     }
 

@@ -62,6 +62,7 @@ pub(super) fn preempt_for_gang(
             can_request,
         },
         reserves: false,
+        is_repetition: false,
     };
     let mut tree = TreeTrial::new(&gang.tree, domains, members);
     let found = preempt(&mut trial, &mut tree, members, &preemptor)?;

@@ -48,16 +48,18 @@ struct CachedScore {
 /// The total score of a rejected node.
 const INFEASIBLE: i64 = i64::MIN;
 
+/// Whether the pod has a nominated node. A pod of a gang is tried without it, but its nomination still counts for others.
+fn has_nomination(cluster: &Cluster, pod: &Pod) -> bool {
+    pod.identity.nominated.is_some() || cluster.is_nominated(pod)
+}
+
 impl EquivalenceCache {
     /// Evaluates every node; `None` if the results cannot be cached, because they depend on other nodes or on a nomination.
     pub(super) fn new(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Option<Self> {
         let (checks, filter_indices) = framework.compile_filters(cluster, pod);
         let filters = checks.into_filters();
         let is_local = filters.iter().all(|filter| filter.is_local());
-        if !is_local
-            || pod.identity.nominated.is_some()
-            || !framework.passes_pre_filter(cluster, pod)
-        {
+        if !is_local || has_nomination(cluster, pod) || !framework.passes_pre_filter(cluster, pod) {
             return None;
         }
         let nodes: Vec<NodeId> = cluster.node_ids().collect();
@@ -101,7 +103,7 @@ impl EquivalenceCache {
     /// Whether [`Self::update`] makes it valid for this pod.
     pub(super) fn holds_for(&self, framework: &Framework, cluster: &Cluster, pod: &Pod) -> bool {
         self.at >= cluster.changes().of_all()
-            && pod.identity.nominated.is_none()
+            && !has_nomination(cluster, pod)
             && self.class.contains(framework, cluster, pod)
     }
 
@@ -118,7 +120,7 @@ impl EquivalenceCache {
         let cached = self.unschedulable.as_ref()?;
         let holds = cached.at == cluster.changes().now()
             && cached.never_preempts == pod.identity.never_preempts
-            && pod.identity.nominated.is_none()
+            && !has_nomination(cluster, pod)
             && self.class.contains(framework, cluster, pod);
         holds.then_some(&cached.result)
     }

@@ -1,5 +1,6 @@
 //! Pods of a group with claims on devices: what one is promised the others share, and what comes to nothing is undone.
 
+mod freeing;
 mod group_claims;
 
 use crate::{Scene, group, pod, read};

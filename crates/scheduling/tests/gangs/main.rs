@@ -1,8 +1,12 @@
 //! Pods of a group are placed all at once or not at all.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_scheduling::{Change, Delta, Event, Framework, GroupOutcome, Outcome};
-use jiff::SignedDuration;
+use evictd_pod::compatibility::{Compatibility, Release};
+use evictd_scheduling::config::Configuration;
+use evictd_scheduling::{
+    Change, Delta, Event, Framework, GroupOutcome, Outcome, Scheduler, Settings,
+};
+use jiff::{SignedDuration, Timestamp};
 use scenario::{Object, Scenario, added, node, pod_group};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,6 +22,7 @@ mod queue_rows;
 mod rows;
 #[path = "../scenario/mod.rs"]
 mod scenario;
+mod table_f;
 mod tree_victims;
 mod trees;
 mod volumes;
@@ -63,6 +68,31 @@ impl Scene {
     fn with(more: impl FnOnce(&mut Framework)) -> Self {
         Self {
             scenario: Scenario::with_extenders(true, more),
+            pods: BTreeMap::new(),
+        }
+    }
+
+    /// With the default profile and these plugins at its extension points.
+    fn of_plugins(plugins: &Value) -> Self {
+        let file = json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "profiles": [{ "plugins": plugins }],
+        });
+        let file = serde_json::from_value(file).unwrap();
+        Self::configured(&Configuration::new(&file, &[]).unwrap())
+    }
+
+    /// With the first profile of a configuration.
+    fn configured(configuration: &Configuration) -> Self {
+        let profile = &configuration.profiles[0];
+        let scheduler = Scheduler::new(Settings::default(), true, |cluster| {
+            Framework::new(cluster, profile, &[]).map(|framework| vec![framework])
+        });
+        Self {
+            scenario: Scenario {
+                scheduler: scheduler.unwrap(),
+                now: Timestamp::UNIX_EPOCH,
+            },
             pods: BTreeMap::new(),
         }
     }
@@ -116,6 +146,60 @@ impl Scene {
             Outcome::Unschedulable(rejected) => rejected.message,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A pod of a group on a node, which has run for long.
+    fn member_on(&mut self, name: &str, (group, priority): (&str, i32), node: &str, cpu: &str) {
+        let mut bound = pod(name, group, cpu);
+        bound["spec"]["nodeName"] = json!(node);
+        bound["spec"]["priority"] = json!(priority);
+        bound["status"] = json!({ "startTime": "1970-01-01T00:00:00Z" });
+        self.pod(name, Some(bound));
+    }
+
+    /// Behaves as 1.37, which also compares the priorities of a group and its pods.
+    fn as_1_37(mut self) -> Self {
+        let release = Compatibility::of(Release::V1_37);
+        self.scheduler.set_compatibility(release);
+        self
+    }
+
+    /// The messages of the pods that are not placed now.
+    fn messages(&mut self) -> BTreeMap<String, String> {
+        let attempts = self.attempts().into_iter();
+        let messages = attempts.filter_map(|attempt| match attempt.outcome {
+            Outcome::Unschedulable(rejected) => Some((attempt.key.to_string(), rejected.message)),
+            Outcome::Error(message) => Some((attempt.key.to_string(), message)),
+            _ => None,
+        });
+        messages.collect()
+    }
+
+    /// The pods that the attempts evict now, and the nodes that are nominated, both sorted.
+    fn preempted(&mut self) -> (Vec<String>, Vec<String>) {
+        let (mut victims, mut nodes) = (Vec::new(), Vec::new());
+        for attempt in self.attempts() {
+            if let Outcome::Unschedulable(rejected) = attempt.outcome {
+                victims.extend(rejected.victims.into_iter().map(|(pod, _)| pod));
+                nodes.extend(rejected.nominated);
+            }
+        }
+        victims.sort();
+        nodes.sort();
+        (victims, nodes)
+    }
+
+    /// The results of groups since the last call.
+    fn outcomes(&mut self) -> Vec<GroupOutcome> {
+        let results = self.scheduler.take_group_results().into_iter();
+        results.map(|result| result.outcome).collect()
+    }
+
+    /// The results of groups since the last call, the last one of each.
+    fn results(&mut self) -> BTreeMap<String, GroupOutcome> {
+        let results = self.scheduler.take_group_results().into_iter();
+        let results = results.map(|result| (result.group.metadata().name.clone(), result.outcome));
+        results.collect()
     }
 
     /// The message of the last result of a group that was not placed.

@@ -1,11 +1,13 @@
 //! Groups in the queue and in the metrics as Kubernetes 1.37 has them, by the rows of its behaviour.
 
+use crate::placing::{important, important_pods};
+use crate::trees::{composite, leaf};
 use crate::{Scene, group, pod};
 use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_scheduling::config::Point;
 use evictd_scheduling::{Change, Event, Outcome, Pool, Recorder};
 use jiff::SignedDuration;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -169,32 +171,16 @@ impl Notes {
 }
 
 impl Recorder for Notes {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn samples_plugins(&self) -> bool {
-        false
-    }
-
-    fn samples_hints(&self) -> bool {
-        false
-    }
-
-    fn on_point(&self, _: &str, _: Point, _: &'static str, _: Duration) {}
-
-    fn on_plugin(&self, _: &str, _: Point, _: &'static str, _: Duration) {}
-
-    fn on_evaluated(&self, _: &str, _: &str, _: Point, _: u64) {}
-
-    fn on_hint(&self, _: &'static str, _: &'static str, _: bool, _: Duration) {}
-
     fn on_group_attempt(&self, profile: &str, result: &'static str, _: Duration) {
         self.note(format!("{profile}: {result}"));
     }
 
     fn on_preemption(&self, preemptor: &'static str, status: &'static str, _: Duration) {
         self.note(format!("preemption of a {preemptor}: {status}"));
+    }
+
+    fn on_group_preemption(&self, status: &'static str) {
+        self.note(format!("plugins: {status}"));
     }
 
     fn on_group_victims(&self, pods: usize, disruptions: usize) {
@@ -217,19 +203,6 @@ fn measured() -> (Scene, Arc<Notes>) {
     (scene, notes)
 }
 
-/// Its pods have this priority, as the group.
-fn important(scene: &mut Scene, mut object: Value, pods: usize) {
-    object["spec"]["priority"] = json!(100);
-    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-    scene.group(object);
-    for index in 0..pods {
-        let name_of_pod = format!("{name}-{index}");
-        let mut member = pod(&name_of_pod, &name, "1");
-        member["spec"]["priority"] = json!(100);
-        scene.pod(&name_of_pod, Some(member));
-    }
-}
-
 #[test]
 fn s7_054_attempts_and_preemptions_of_groups_are_measured() {
     let (mut scene, notes) = measured();
@@ -250,7 +223,8 @@ fn s7_054_attempts_and_preemptions_of_groups_are_measured() {
     let rejected = [
         "1 domains",
         "feasible: false",
-        "preemption of a podgroup: Unschedulable",
+        "plugins: UnschedulableAndUnresolvable",
+        "preemption of a podgroup: UnschedulableAndUnresolvable",
         "default-scheduler: unschedulable",
     ];
     assert_eq!(notes.take(), rejected);
@@ -273,13 +247,15 @@ fn s7_054_s7_070_s7_071_a_group_that_preempts_waits_for_all_its_victims() {
     scene.node("one", "2", "a");
     scene.running("a", "one", "1", 0);
     scene.running("b", "one", "1", 0);
-    important(&mut scene, group("g", 1), 2);
+    scene.group(important("g", 1));
+    important_pods(&mut scene, "g", 2, "1");
     let nominated = scene.attempts().into_iter().filter(|attempt| {
         matches!(&attempt.outcome, Outcome::Unschedulable(rejected) if rejected.nominated.is_some())
     });
     assert_eq!(nominated.count(), 2);
     let notes = notes.take();
     for expected in [
+        "plugins: Success",
         "preemption of a podgroup: Success",
         "2 victims, 2 disruptions",
         "default-scheduler: waiting_on_preemption",
@@ -291,17 +267,60 @@ fn s7_054_s7_070_s7_071_a_group_that_preempts_waits_for_all_its_victims() {
     }
 }
 
-/// S7-060: without the plugin nothing is preempted for a group.
+/// The plugins for groups have an extension point of their own in 1.37. In 1.36 they are those for single pods.
 #[test]
 fn s7_060_s7_260_a_profile_may_preempt_nothing_for_groups() {
-    let mut scene = Scene::with(|framework| framework.pod_group_post_filters.clear());
-    scene.node("one", "1", "a");
-    scene.running("a", "one", "1", 0);
-    important(&mut scene, group("g", 1), 1);
-    assert_eq!(
-        scene.group_message(),
-        "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"
-    );
+    let nothing = json!({ "disabled": [{ "name": "*" }] });
+    let points_of_1_36: Map<String, Value> = Point::ALL
+        .into_iter()
+        .filter(|point| {
+            !matches!(
+                point,
+                Point::PodGroupPostFilter | Point::QueueSort | Point::Bind | Point::Filter
+            )
+        })
+        .map(|point| (point.as_str().to_owned(), nothing.clone()))
+        .collect();
+    let cases = [
+        ("the defaults", json!({}), [true, true]),
+        (
+            "every point that 1.36 knows",
+            Value::Object(points_of_1_36),
+            [false, true],
+        ),
+        (
+            "the point of 1.37",
+            json!({ "podGroupPostFilter": nothing }),
+            [true, false],
+        ),
+        (
+            "the plugin everywhere",
+            json!({ "multiPoint": { "disabled": [{ "name": "DefaultPreemption" }] } }),
+            [false, false],
+        ),
+        (
+            "only for groups",
+            json!({ "postFilter": nothing, "podGroupPostFilter": { "enabled": [{ "name": "DefaultPreemption" }] } }),
+            [false, true],
+        ),
+    ];
+    for (case, plugins, expected) in cases {
+        for (release, preempts) in Release::ALL.into_iter().zip(expected) {
+            let mut scene = Scene::of_plugins(&plugins);
+            scene
+                .scheduler
+                .set_compatibility(Compatibility::of(release));
+            scene.node("one", "1", "a");
+            scene.running("a", "one", "1", 0);
+            scene.group(important("g", 1));
+            important_pods(&mut scene, "g", 1, "1");
+            assert_eq!(
+                scene.preempted().0.len(),
+                usize::from(preempts),
+                "{case}, {release:?}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -321,4 +340,99 @@ fn s7_095_each_domain_that_a_group_is_tried_in_is_measured() {
         "default-scheduler: scheduled",
     ];
     assert_eq!(notes.take(), expected);
+}
+
+/// The results of preemptions for groups are the codes of their status, also where no victims were looked for.
+#[test]
+fn s7_054_the_result_of_a_preemption_is_its_status() {
+    let cases: [(&str, i32, &str, bool, &[&str]); 4] = [
+        (
+            "victims",
+            0,
+            "",
+            false,
+            &[
+                "plugins: Success",
+                "preemption of a podgroup: Success",
+                "1 victims, 1 disruptions",
+            ],
+        ),
+        (
+            "no victims",
+            100,
+            "",
+            false,
+            &[
+                "plugins: UnschedulableAndUnresolvable",
+                "preemption of a podgroup: UnschedulableAndUnresolvable",
+            ],
+        ),
+        ("never", 0, "Never", false, &["plugins: Unschedulable"]),
+        (
+            "too large",
+            0,
+            "",
+            true,
+            &[
+                "plugins: Unschedulable",
+                "preemption of a podgroup: Unschedulable",
+            ],
+        ),
+    ];
+    for (case, priority, policy, is_too_large, expected) in cases {
+        let (mut scene, notes) = measured();
+        scene.node("one", "2", "a");
+        scene.running("runs", "one", "2", priority);
+        scene.group(important("g", 1));
+        let mut member = pod("g-0", "g", if is_too_large { "9" } else { "1" });
+        member["spec"]["priority"] = json!(100);
+        member["spec"]["preemptionPolicy"] = json!(policy);
+        scene.pod("g-0", Some(member));
+        scene.attempts();
+        let notes = notes.take().into_iter();
+        let notes = notes.filter(|note| {
+            !note.contains("domains") && !note.contains("feasible") && !note.contains(':')
+                || note.starts_with("plugins")
+                || note.starts_with("preemption")
+        });
+        assert_eq!(notes.collect::<Vec<_>>(), expected, "{case}");
+    }
+}
+
+/// What was measured of the domains, in order.
+fn domains(notes: &Notes) -> Vec<String> {
+    let notes = notes.take().into_iter();
+    notes
+        .filter(|note| note.ends_with("domains") || note.starts_with("feasible"))
+        .collect()
+}
+
+/// S7-095: a tree is tried in two zones and then placed in the better one, which is not measured again.
+#[test]
+fn s7_095_the_groups_of_a_tree_are_measured_once_in_each_domain() {
+    let (mut scene, notes) = measured();
+    for (name, cpu, zone) in [("one", "1", "x"), ("two", "2", "y")] {
+        let node = crate::node(name).cpu(cpu).memory("4Gi").label("zone", zone);
+        scene.tell(&Event::Change(Change::Node(crate::added(node))));
+    }
+    let mut root = composite("r", 1, "");
+    root["spec"]["schedulingConstraints"] = json!({ "topology": [{ "key": "zone" }] });
+    scene.composite(root);
+    scene.group(leaf("l", 2, "r"));
+    scene.pods("l", 2, "1");
+    assert_eq!(scene.placed().len(), 2);
+    let of_root = ["2 domains"];
+    let in_x = ["1 domains", "feasible: false", "feasible: false"];
+    let in_y = ["1 domains", "feasible: true", "feasible: true"];
+    assert_eq!(domains(&notes), [&of_root[..], &in_x, &in_y].concat());
+
+    // Without a constraint there is one domain of each group.
+    let (mut scene, notes) = measured();
+    scene.node("one", "2", "a");
+    scene.composite(composite("r", 1, ""));
+    scene.group(leaf("l", 2, "r"));
+    scene.pods("l", 2, "1");
+    assert_eq!(scene.placed().len(), 2);
+    let expected = ["1 domains", "1 domains", "feasible: true", "feasible: true"];
+    assert_eq!(domains(&notes), expected);
 }

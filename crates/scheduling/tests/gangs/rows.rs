@@ -5,61 +5,16 @@ use crate::{Scene, group, pod};
 use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_scheduling::{GroupOutcome, Outcome, Pool};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
-fn basic(name: &str) -> Value {
+pub(crate) fn basic(name: &str) -> Value {
     json!({ "metadata": { "name": name, "namespace": "default" }, "spec": { "schedulingPolicy": { "basic": {} } } })
 }
 
 /// A group whose pods must be in one rack.
-fn in_rack(name: &str, min_count: i32) -> Value {
+pub(crate) fn in_rack(name: &str, min_count: i32) -> Value {
     let mut group = group(name, min_count);
     group["spec"]["schedulingConstraints"] = json!({ "topology": [{ "key": "rack" }] });
     group
-}
-
-fn outcomes(scene: &mut Scene) -> Vec<GroupOutcome> {
-    let results = scene.scheduler.take_group_results().into_iter();
-    results.map(|result| result.outcome).collect()
-}
-
-/// The messages of the last attempts, by pod.
-fn messages(scene: &mut Scene) -> BTreeMap<String, String> {
-    let attempts = scene.attempts().into_iter();
-    let messages = attempts.filter_map(|attempt| {
-        let message = match attempt.outcome {
-            Outcome::Unschedulable(rejected) => rejected.message,
-            Outcome::Error(message) => message,
-            _ => return None,
-        };
-        Some((attempt.key.to_string(), message))
-    });
-    messages.collect()
-}
-
-/// The pods that the group's last attempt evicts, sorted.
-fn victims(scene: &mut Scene) -> Vec<String> {
-    let mut victims: Vec<String> = scene
-        .attempts()
-        .into_iter()
-        .filter_map(|attempt| match attempt.outcome {
-            Outcome::Unschedulable(rejected) => Some(rejected.victims),
-            _ => None,
-        })
-        .flatten()
-        .map(|(pod, _)| pod)
-        .collect();
-    victims.sort();
-    victims
-}
-
-/// A pod of a group on a node.
-fn member_on(scene: &mut Scene, name: &str, (group, priority): (&str, i32), node: &str, cpu: &str) {
-    let mut bound = pod(name, group, cpu);
-    bound["spec"]["nodeName"] = json!(node);
-    bound["spec"]["priority"] = json!(priority);
-    bound["status"] = json!({ "startTime": "1970-01-01T00:00:00Z" });
-    scene.pod(name, Some(bound));
 }
 
 /// T01 to T05, T08 to T10.
@@ -76,7 +31,7 @@ fn s7_023_s7_024_s7_025_a_group_is_gated_until_it_exists_and_has_its_pods() {
     scene.group(group("g", 2));
     assert_eq!(scene.placed().len(), 2, "T09");
     scene.group(group("h", 3));
-    member_on(&mut scene, "h-runs", ("h", 0), "one", "1");
+    scene.member_on("h-runs", ("h", 0), "one", "1");
     scene.pods("h", 2, "1");
     assert_eq!(scene.placed().len(), 2, "T03 and T08");
     scene.group(basic("web"));
@@ -131,7 +86,7 @@ fn s7_040_s7_042_an_attempt_ends_when_the_quorum_cannot_be_met() {
         let mut scene = Scene::new();
         scene.node("one", "4", "a");
         for index in 0..running {
-            member_on(&mut scene, &format!("runs-{index}"), ("g", 0), "one", "0");
+            scene.member_on(&format!("runs-{index}"), ("g", 0), "one", "0");
         }
         for (index, cpu) in sizes.iter().enumerate() {
             let name = format!("g-{index}");
@@ -139,7 +94,7 @@ fn s7_040_s7_042_an_attempt_ends_when_the_quorum_cannot_be_met() {
         }
         scene.group(object);
         assert_eq!(scene.placed().len(), placed, "{case}");
-        let outcomes = outcomes(&mut scene);
+        let outcomes = scene.outcomes();
         if placed > 0 {
             assert_eq!(outcomes[0], GroupOutcome::Placed, "{case}");
         } else {
@@ -158,7 +113,7 @@ fn s7_024_one_pod_of_a_basic_group_is_enough() {
     }
     scene.group(basic("g"));
     assert_eq!(scene.placed().into_keys().collect::<Vec<_>>(), ["g-2"]);
-    assert_eq!(outcomes(&mut scene)[0], GroupOutcome::Placed);
+    assert_eq!(scene.outcomes()[0], GroupOutcome::Placed);
 }
 
 /// T32 and S7-036: the priority of the group, and one policy.
@@ -203,10 +158,10 @@ fn s7_036_s7_037_pods_that_disagree_with_their_group_are_an_error_of_all() {
         scene.group(object.clone());
         scene.pod("g-0", Some(pod("g-0", "g", "1")));
         scene.pod("g-1", Some(other.clone()));
-        let told = messages(&mut scene);
+        let told = scene.messages();
         assert_eq!(told.len(), 2);
         assert!(told.values().all(|told| *told == message), "{told:?}");
-        assert_eq!(outcomes(&mut scene), [GroupOutcome::Error(message.clone())]);
+        assert_eq!(scene.outcomes(), [GroupOutcome::Error(message.clone())]);
         assert_eq!(scene.requested("one"), 0);
         // The pods that run already count, too.
         let mut scene = scene_of_1_37();
@@ -215,7 +170,7 @@ fn s7_036_s7_037_pods_that_disagree_with_their_group_are_an_error_of_all() {
         scene.pod("g-1", Some(runs));
         scene.group(object);
         scene.pod("g-0", Some(pod("g-0", "g", "1")));
-        assert_eq!(messages(&mut scene)["g-0"], message);
+        assert_eq!(scene.messages()["g-0"], message);
     }
 }
 
@@ -244,7 +199,7 @@ fn s7_090_s7_092_the_domains_of_a_group() {
     scene.node("n3", "1", "r2");
     scene.group(in_rack("g", 3));
     scene.pods("g", 3, "1");
-    let message = messages(&mut scene).remove("g-0").unwrap();
+    let message = scene.messages().remove("g-0").unwrap();
     let start = "0/2 placements are available, reported placement status: minCount (3) cannot be satisfied: 2 scheduled, 0 \
                  remaining";
     assert!(message.starts_with(start), "T62: {message}");
@@ -266,22 +221,18 @@ fn s7_090_s7_092_the_domains_of_a_group() {
         let bare = scenario_node("n4");
         scene.tell(&bare);
         for (index, node) in nodes.iter().enumerate() {
-            member_on(&mut scene, &format!("runs-{index}"), ("g", 0), node, "1");
+            scene.member_on(&format!("runs-{index}"), ("g", 0), node, "1");
         }
         scene.group(in_rack("g", 1));
         scene.pods("g", 1, "1");
         let expected = format!("cannot determine domain for already scheduled pods: {reason}");
-        assert_eq!(messages(&mut scene)["g-0"], expected, "{case}");
-        assert_eq!(
-            outcomes(&mut scene),
-            [GroupOutcome::Error(expected)],
-            "{case}"
-        );
+        assert_eq!(scene.messages()["g-0"], expected, "{case}");
+        assert_eq!(scene.outcomes(), [GroupOutcome::Error(expected)], "{case}");
     }
 }
 
 /// A node without a rack.
-fn scenario_node(name: &str) -> evictd_scheduling::Event {
+pub(crate) fn scenario_node(name: &str) -> evictd_scheduling::Event {
     let node = crate::scenario::node(name).cpu("4").memory("4Gi");
     let node = node.set("/status/allocatable/pods", "10");
     evictd_scheduling::Event::Change(evictd_scheduling::Change::Node(crate::scenario::added(
@@ -318,13 +269,13 @@ fn s7_093_s7_094_the_domain_that_takes_most_pods_and_then_the_fuller_one_wins() 
 }
 
 /// The group of T35 to T39 and T45: two pods of the group `old` with this disruption mode and priority.
-fn old_group(scene: &mut Scene, mode: &str, priority: i32, of_pods: i32) {
+pub(crate) fn old_group(scene: &mut Scene, mode: &str, priority: i32, of_pods: i32) {
     let mut old = group("old", 1);
     old["spec"]["disruptionMode"] = json!({ mode: {} });
     old["spec"]["priority"] = json!(priority);
     scene.group(old);
     for (name, node) in [("old-0", "a"), ("old-1", "b")] {
-        member_on(scene, name, ("old", of_pods), node, "2");
+        scene.member_on(name, ("old", of_pods), node, "2");
     }
 }
 
@@ -356,7 +307,7 @@ fn s7_064_s7_065_s7_066_victims_of_a_group() {
         old_group(&mut scene, mode, priority, of_pods);
         scene.group(important("train", 1));
         important_pods(&mut scene, "train", 1, "2");
-        let found = victims(&mut scene);
+        let found = scene.preempted().0;
         if mode == "single" && !expected.is_empty() {
             assert_eq!(found.len(), 1, "{case}: {found:?}");
         } else {
@@ -370,10 +321,10 @@ fn s7_064_s7_065_s7_066_victims_of_a_group() {
     let mut old = group("old", 1);
     old["spec"]["priority"] = json!(10);
     scene.group(old);
-    member_on(&mut scene, "old-0", ("old", 10), "a", "2");
+    scene.member_on("old-0", ("old", 10), "a", "2");
     scene.group(important("train", 1));
     important_pods(&mut scene, "train", 1, "2");
-    assert_eq!(victims(&mut scene), ["default/alone"], "T38");
+    assert_eq!(scene.preempted().0, ["default/alone"], "T38");
 }
 
 /// T43, T45, T46: victims that still terminate count with the priority of their group.
@@ -406,7 +357,7 @@ fn s7_062_s7_063_an_ongoing_preemption_keeps_the_nominations() {
             !rejected.clears_nomination, is_ongoing,
             "{priority} {of_pod}"
         );
-        let GroupOutcome::Unschedulable(message) = &outcomes(&mut scene)[0] else {
+        let GroupOutcome::Unschedulable(message) = &scene.outcomes()[0] else {
             panic!();
         };
         let ongoing = "pod group preemption: ongoing preemption on nominated nodes";

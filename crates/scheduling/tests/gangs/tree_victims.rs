@@ -43,13 +43,7 @@ fn evicted(mut scene: Scene, by_group: bool) -> (Vec<String>, Vec<String>) {
         scene.group(group);
     }
     scene.pod("new", Some(new));
-    let attempts = scene.attempts().into_iter();
-    let victims = attempts.filter_map(|attempt| match attempt.outcome {
-        Outcome::Unschedulable(rejected) => Some(rejected.victims),
-        _ => None,
-    });
-    let mut victims: Vec<String> = victims.flatten().map(|(pod, _)| pod).collect();
-    victims.sort();
+    let (victims, _) = scene.preempted();
     let results = scene.results().into_iter();
     let preempted =
         results.filter(|(_, outcome)| matches!(outcome, GroupOutcome::Preempted { .. }));

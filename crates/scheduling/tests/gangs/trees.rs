@@ -3,7 +3,7 @@
 use crate::permits::{Scripted, wait};
 use crate::{Scene, group, pod, read};
 use evictd_placement::{Permit, Plugin};
-use evictd_scheduling::{Change, Delta, Event, GroupOutcome, Outcome, Pool};
+use evictd_scheduling::{Change, Delta, Event, GroupOutcome, Pool};
 use evictd_test_objects::{composite_pod_group, node, pod_group};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -54,24 +54,6 @@ impl Scene {
     fn gate(&self, pod: &str) -> String {
         let queue = self.scheduler.queue();
         queue.gate(queue.pod(pod).unwrap())
-    }
-
-    /// The results of groups since the last call, the last one of each.
-    pub(crate) fn results(&mut self) -> BTreeMap<String, GroupOutcome> {
-        let results = self.scheduler.take_group_results().into_iter();
-        let results = results.map(|result| (result.group.metadata().name.clone(), result.outcome));
-        results.collect()
-    }
-
-    /// The messages of the pods that are not placed now.
-    fn messages(&mut self) -> BTreeMap<String, String> {
-        let attempts = self.attempts().into_iter();
-        let messages = attempts.filter_map(|attempt| match attempt.outcome {
-            Outcome::Unschedulable(rejected) => Some((attempt.key.to_string(), rejected.message)),
-            Outcome::Error(message) => Some((attempt.key.to_string(), message)),
-            _ => None,
-        });
-        messages.collect()
     }
 }
 

@@ -93,7 +93,7 @@ fn s5_105_nodes() {
 }
 
 #[test]
-fn s5_105_attach_limits_and_storage_capacity() {
+fn s5_105_s7_223_attach_limits_and_storage_capacity() {
     let waiting_pod = pod("p", claims("c"));
     let limit = |count: i64| {
         let driver = json!({ "name": "d", "allocatable": { "count": count } });

@@ -56,7 +56,7 @@ impl NominatedPods {
         let freed = self.freed.get_or_insert_with(|| Freed::new(cluster, pod));
         let terminating = here.node.pods.iter().filter(|pod| pod.terminating);
         for victim in terminating {
-            freed.change(cluster, pod, victim, -1);
+            freed.change(cluster, victim, -1);
         }
     }
 
@@ -70,7 +70,7 @@ impl NominatedPods {
         if self.is_awaited && !changed.terminating {
             let new = || Freed::new(here.cluster, pod);
             let freed = self.freed.get_or_insert_with(new);
-            freed.change(here.cluster, pod, changed, times);
+            freed.change(here.cluster, changed, times);
         }
     }
 

@@ -154,9 +154,10 @@ impl Recorder for MetricsRecorder {
         groups
             .preemption_evaluation_duration
             .observe([preemptor, status], took.as_secs_f64());
-        if preemptor == "podgroup" {
-            groups.preemption_attempts.add([status], 1);
-        }
+    }
+
+    fn on_group_preemption(&self, status: &'static str) {
+        self.metrics.groups.preemption_attempts.add([status], 1);
     }
 
     fn on_group_victims(&self, pods: usize, disruptions: usize) {

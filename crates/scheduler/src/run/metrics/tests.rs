@@ -2,6 +2,7 @@
 
 use super::{Metrics, MetricsRecorder, attempts_label};
 use evictd_daemon::metrics::Format;
+use evictd_pod::compatibility::Release;
 use evictd_scheduling::Recorder as _;
 use evictd_scheduling::config::Point;
 
@@ -47,6 +48,7 @@ scheduler_queue_incoming_entities_total counter ALPHA event,queue,type
 scheduler_queue_incoming_pods_total counter STABLE event,queue
 scheduler_queued_entities gauge ALPHA queue,type
 scheduler_queueing_hint_execution_duration_seconds histogram ALPHA event,hint,plugin 0.00001..0.02217 20
+scheduler_resourceclaim_creates_total counter ALPHA status
 scheduler_schedule_attempts_total counter STABLE profile,result
 scheduler_scheduling_algorithm_duration_seconds histogram ALPHA - 0.001..16.384 15
 scheduler_scheduling_attempt_duration_seconds histogram STABLE profile,result 0.001..16.384 15
@@ -103,6 +105,7 @@ fn touch(metrics: &Metrics) {
     metrics.get_node_hint_duration.observe(["true", "p"], 0.1);
     metrics.store_schedule_results_duration.observe(["p"], 0.1);
     metrics.work_queues.queue("binding").retried(0);
+    metrics.claims_created.add(true);
     let groups = &metrics.groups;
     groups
         .queue_incoming_entities
@@ -191,6 +194,41 @@ fn s5_097_s5_098_names_types_labels_and_buckets_are_kube_schedulers() {
     let open = exposition.render(Format::Open).unwrap();
     assert!(open.contains("\nauthentication_attempts_total{result=\"success\"} 1\n"));
     assert!(open.ends_with("# EOF\n"));
+}
+
+/// S7-178, S7-257.
+#[test]
+fn s7_178_s7_257_names_and_levels_of_1_37() {
+    let of = |release: Release| {
+        let (metrics, exposition) = Metrics::new(false);
+        metrics.release.set(release);
+        touch(&metrics);
+        metrics.claims_created.add(false);
+        exposition.render(Format::Plain).unwrap()
+    };
+    let (old, new) = (of(Release::V1_36), of(Release::V1_37));
+    let only_in = |lines: &str, other: &str| {
+        let other = families(other);
+        let lines = families(lines);
+        let lines = lines
+            .lines()
+            .filter(|line| !other.lines().any(|known| known == *line));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let of_1_36 = [
+        "scheduler_plugin_execution_duration_seconds histogram ALPHA extension_point,plugin,status 0.00001..0.02217 20",
+        "scheduler_resourceclaim_creates_total counter ALPHA status",
+        "scheduler_scheduling_algorithm_duration_seconds histogram ALPHA - 0.001..16.384 15",
+    ];
+    let of_1_37 = [
+        "dynamic_resource_allocation_resourceclaim_creates_total counter ALPHA admin_access,status",
+        "scheduler_plugin_execution_duration_seconds histogram BETA extension_point,plugin,status 0.00001..0.02217 20",
+        "scheduler_scheduling_algorithm_duration_seconds histogram BETA - 0.001..16.384 15",
+    ];
+    assert_eq!(only_in(&old, &new), of_1_36);
+    assert_eq!(only_in(&new, &old), of_1_37);
+    let failed = "dynamic_resource_allocation_resourceclaim_creates_total{status=\"failure\",admin_access=\"false\"} 1";
+    assert!(new.contains(failed), "{new}");
 }
 
 #[test]

@@ -28,18 +28,19 @@ const LOOK: Duration = Duration::from_secs(5);
 const LATE: SignedDuration = SignedDuration::from_secs(1);
 
 /// Allocates and reserves the devices of a pod, with two requests for each claim, as kube-scheduler does. Then waits until
-/// drivers have bound those that need it, but not longer than `within`; `announce` is called before.
+/// drivers have bound those that need it, but not longer than `within`; `announce` is called before. `created` receives whether
+/// a special claim could be created.
 pub(super) async fn pre_bind(
     calls: &Calls,
     pod: &PodRef,
     devices: &[DeviceChoice],
     within: Duration,
-    announce: impl FnOnce(),
+    (announce, created): (impl FnOnce(), impl Fn(bool)),
 ) -> Result<(), Failure> {
     let mut waits = Vec::new();
     for choice in devices {
-        let created = special_claim::created(calls, pod, choice).await?;
-        let choice = created.as_ref().unwrap_or(choice);
+        let special = special_claim::created(calls, pod, choice, &created).await?;
+        let choice = special.as_ref().unwrap_or(choice);
         let path = path(&pod.namespace, &choice.claim);
         write_status(calls, pod, choice, &path).await?;
         if let Some(special) = &choice.special {

@@ -35,7 +35,7 @@ pub(crate) use status::StatusPatch;
 use super::api_retry::{Failure, FailureKind};
 use super::events::Events;
 use super::extenders::Binder;
-use super::metrics::{BindingRecorder, Metrics, WorkItem, WorkQueue};
+use super::metrics::{BindingRecorder, ClaimsCreated, Metrics, WorkItem, WorkQueue};
 use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_batch::session::GroupWrite;
@@ -191,6 +191,7 @@ struct Shared {
     outcomes: mpsc::UnboundedSender<Outcome>,
     binding_queue: WorkQueue,
     preemption_queue: WorkQueue,
+    claims_created: ClaimsCreated,
 }
 
 /// Counts a binding while it exists.
@@ -245,6 +246,7 @@ impl Writer {
             outcomes,
             binding_queue,
             preemption_queue: metrics.work_queues.queue("preemption"),
+            claims_created: metrics.claims_created.clone(),
         };
         (Self(Arc::new(shared)), received)
     }
@@ -291,6 +293,12 @@ impl Writer {
     /// Patches a pod's status. A newer patch is merged into one that is not yet sent. Only failures are reported.
     pub(crate) fn status(&self, pod: impl Into<Subject>, patch: StatusPatch) {
         self.0.statuses.write(pod.into(), patch, None);
+    }
+
+    /// How many patches of statuses are under way.
+    #[cfg(test)]
+    fn statuses_under_way(&self) -> usize {
+        self.0.statuses.under_way()
     }
 
     /// Writes conditions of a pod group. A pending write to the same group is merged with it.
@@ -386,6 +394,11 @@ impl Shared {
             ready = barrier.arrive(ready).await;
             self.at_barrier.fetch_sub(1, Ordering::Relaxed);
         }
+        if ready.is_ok() {
+            self.statuses
+                .end_condition(&pod.uid, self.limits.call)
+                .await;
+        }
         // No pod of the gang is bound then, and devices that it keeps would be lost for others.
         let deallocates = options.gang_barrier.is_some() && ready.is_err();
         let mut result = match (ready, self.bindings.acquire().await) {
@@ -426,7 +439,9 @@ impl Shared {
         let (plan, scheduler) = (&options.pre_bind, &options.scheduler);
         let announce = || self.events.waits_for_devices(scheduler, pod, node);
         let within = options.device_timeout.unwrap_or(DEVICE_TIMEOUT);
-        devices::pre_bind(&self.calls, pod, &plan.devices, within, announce).await?;
+        let created = |succeeds| self.claims_created.add(succeeds);
+        let hooks = (announce, created);
+        devices::pre_bind(&self.calls, pod, &plan.devices, within, hooks).await?;
         let within = self.limits.volumes;
         volumes::pre_bind(&self.calls, pod, node, &plan.volumes, within).await
     }

@@ -43,11 +43,13 @@ fn prefix(pod: &str) -> String {
     format!("{pod}{SUFFIX}")
 }
 
-/// Creates the special claim of a choice. Returns the choice with its name and UID; `None` for another claim.
+/// Creates the special claim of a choice. Returns the choice with its name and UID; `None` for another claim. `report` receives
+/// whether the API server created it.
 pub(super) async fn created(
     calls: &Calls,
     pod: &PodRef,
     choice: &DeviceChoice,
+    report: &impl Fn(bool),
 ) -> Result<Option<DeviceChoice>, Failure> {
     let Some(special) = &choice.special else {
         return Ok(None);
@@ -75,7 +77,9 @@ pub(super) async fn created(
         "spec": { "devices": { "requests": requests.collect::<Vec<_>>() } },
     });
     let all = path(&pod.namespace, "");
-    let stored = match create(calls, all.trim_end_matches('/'), &body).await {
+    let stored = create(calls, all.trim_end_matches('/'), &body).await;
+    report(stored.is_ok());
+    let stored = match stored {
         // An earlier write whose answer was lost.
         Err(failure) if failure.kind == FailureKind::Conflict => {
             let found = read(calls, &path(&pod.namespace, &name)).await?;

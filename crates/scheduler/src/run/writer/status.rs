@@ -7,6 +7,7 @@ use evictd_pod::wire::{self, Condition};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// The changed fields of a status.
@@ -121,6 +122,17 @@ impl Write {
         }
     }
 
+    /// What is left of it without its condition, if anything.
+    fn without_condition(self) -> Option<Self> {
+        let (patch, ended) = self.into_parts();
+        let patch = StatusPatch {
+            condition: None,
+            ..patch
+        };
+        let is_empty = patch.nominated_node.is_none() && ended.is_empty();
+        (!is_empty).then(|| Self::Patch(Box::new((patch, ended))))
+    }
+
     fn merge(self, newer: Self) -> Self {
         if let (Self::Condition(_), Self::Condition(_)) = (&self, &newer) {
             return newer;
@@ -135,6 +147,7 @@ impl Write {
 struct Next {
     pod: Subject,
     write: Option<Write>,
+    is_under_way: bool,
 }
 
 /// The pending writes. A hundred thousand pods may have one, so that each takes little memory and no task.
@@ -144,6 +157,8 @@ struct Pending {
     next: HashMap<Arc<str>, Next>,
     /// The pods with a write that is not under way, in the order of their writes.
     order: VecDeque<Arc<str>>,
+    /// Bindings that wait for the write of their pod that is under way, by UID.
+    bindings: HashMap<Arc<str>, Vec<oneshot::Sender<()>>>,
     workers: usize,
     stopped: bool,
 }
@@ -176,7 +191,13 @@ impl Pending {
         }
         let uid = Arc::clone(pod.uid());
         let write = Some(write);
-        self.next.insert(Arc::clone(&uid), Next { pod, write });
+        let is_under_way = false;
+        let next = Next {
+            pod,
+            write,
+            is_under_way,
+        };
+        self.next.insert(Arc::clone(&uid), next);
         self.order.push_back(uid);
         true
     }
@@ -185,8 +206,10 @@ impl Pending {
     fn take(&mut self) -> Option<Job> {
         while let Some(uid) = self.order.pop_front() {
             if let Some(next) = self.next.get_mut(&uid)
+                && !next.is_under_way
                 && let Some(write) = next.write.take()
             {
+                next.is_under_way = true;
                 return Some(Job {
                     pod: next.pod.reference(),
                     write,
@@ -204,11 +227,37 @@ impl Pending {
 
     /// Handles the end of a write. The pod is queued again if it has another one.
     fn ended(&mut self, uid: Arc<str>) {
-        if self.next.get(&uid).is_some_and(|next| next.write.is_some()) {
-            self.order.push_back(uid);
-        } else {
-            self.next.remove(&uid);
+        for binding in self.bindings.remove(&uid).into_iter().flatten() {
+            // It may have given up waiting.
+            let _ = binding.send(());
         }
+        match self.next.get_mut(&uid) {
+            Some(next) if next.write.is_some() => {
+                next.is_under_way = false;
+                self.order.push_back(uid);
+            }
+            _ => {
+                self.next.remove(&uid);
+            }
+        }
+    }
+
+    /// Drops the condition of a pod's pending write. Returns the end of the write that is under way, if there is one.
+    fn drop_condition(&mut self, uid: &Arc<str>) -> Option<oneshot::Receiver<()>> {
+        let next = self.next.get_mut(uid)?;
+        next.write = next.write.take().and_then(Write::without_condition);
+        if next.is_under_way {
+            let (ended, end) = oneshot::channel();
+            self.bindings
+                .entry(Arc::clone(uid))
+                .or_default()
+                .push(ended);
+            return Some(end);
+        }
+        if next.write.is_none() {
+            self.next.remove(uid);
+        }
+        None
     }
 }
 
@@ -226,6 +275,16 @@ impl Statuses {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn under_way(&self) -> usize {
+        let pending = lock(&self.pending);
+        pending
+            .next
+            .values()
+            .filter(|next| next.is_under_way)
+            .count()
+    }
+
     /// Sends no further write.
     pub(super) fn stop(&self) {
         lock(&self.pending).stopped = true;
@@ -239,6 +298,15 @@ impl Statuses {
         drop(pending);
         if starts {
             tokio::spawn(self.clone().work());
+        }
+    }
+
+    /// Before a pod is bound: drops its pending condition, and waits for a write that is under way, but not longer than `within`.
+    /// Else a late `PodScheduled=False` could replace the condition of the binding (S7-229).
+    pub(super) async fn end_condition(&self, pod: &Arc<str>, within: Duration) {
+        let under_way = lock(&self.pending).drop_condition(pod);
+        if let Some(end) = under_way {
+            let _ = tokio::time::timeout(within, end).await;
         }
     }
 

@@ -1,5 +1,7 @@
 //! Bindings, status patches, preemptions and events against a server that refuses, fails and hangs.
 
+mod bound;
+
 use super::{
     BindOptions, Busy, Eviction, Limits, Outcome, Preemption, StatusPatch, Victim, Writer,
 };

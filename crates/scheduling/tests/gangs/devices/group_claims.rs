@@ -160,7 +160,8 @@ fn attempt_beside(running: bool) -> (Option<String>, String) {
 }
 
 #[test]
-fn s7_103_the_claim_of_a_group_without_placed_pods_is_taken_from_it_where_it_is_in_the_way() {
+fn s7_076_s7_103_the_claim_of_a_group_without_placed_pods_is_taken_from_it_where_it_is_in_the_way()
+{
     let (deallocated, message) = attempt_beside(false);
     assert_eq!(deallocated.as_deref(), Some("shared"));
     assert!(
