@@ -557,7 +557,7 @@ fn s7_136_a_search_that_is_given_up_is_an_error_of_its_node() {
                 );
             }
             Outcome::Error(message) => {
-                assert!(!has_other && message.contains(expected), "{message}")
+                assert!(!has_other && message.contains(expected), "{message}");
             }
             other => panic!("{other:?}"),
         }

@@ -158,7 +158,7 @@ impl Scene {
     }
 
     /// Behaves as 1.37, which also compares the priorities of a group and its pods.
-    fn as_1_37(mut self) -> Self {
+    fn with_1_37(mut self) -> Self {
         let release = Compatibility::of(Release::V1_37);
         self.scheduler.set_compatibility(release);
         self

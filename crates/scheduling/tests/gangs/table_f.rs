@@ -124,7 +124,7 @@ fn s7_052_s7_071_t24_t25_t26_nominations_of_a_group_that_preempts() {
 /// S7-035, T31: pods that disagree are an error of all. Then nothing is preempted, though there would be victims.
 #[test]
 fn s7_035_t31_an_invalid_group_preempts_nothing() {
-    let mut scene = Scene::new().as_1_37();
+    let mut scene = Scene::new().with_1_37();
     scene.node("one", "2", "a");
     scene.running("low", "one", "2", 1);
     scene.group(important("train", 2));
@@ -307,7 +307,7 @@ fn s7_065_t37_a_pod_against_its_budget_leaves_last() {
 #[test]
 fn s7_061_t41_t42_a_group_that_never_preempts() {
     for of_group in [false, true] {
-        let mut scene = Scene::new().as_1_37();
+        let mut scene = Scene::new().with_1_37();
         scene.node("a", "2", "a");
         scene.running("v", "a", "2", 10);
         let mut never = important("train", 1);
@@ -326,7 +326,7 @@ fn s7_061_t41_t42_a_group_that_never_preempts() {
             "T41"
         );
     }
-    let mut scene = Scene::new().as_1_37();
+    let mut scene = Scene::new().with_1_37();
     scene.node("a", "2", "a");
     scene.running("v", "a", "2", 10);
     let mut lower = important("train", 1);
