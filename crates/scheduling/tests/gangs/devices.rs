@@ -84,6 +84,13 @@ impl Scene {
     }
 }
 
+/// The first card of this node.
+fn allocation(node: &str) -> Value {
+    json!({ "devices": { "results": [{ "request": "r", "driver": "gpu.example.com", "pool": node,
+        "device": format!("{node}-0") }] }, "nodeSelector": { "nodeSelectorTerms": [
+        { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] }] } })
+}
+
 /// The card that a claim of a pod gets.
 fn card(placed: &Placed, pod: &str, claim: &str) -> String {
     let (_, pre_bind) = &placed[pod];
@@ -226,12 +233,7 @@ fn a_device_on_a_node_that_a_gang_cannot_use_is_deallocated() {
         scene.cards(node, 1);
     }
     scene.running("full", "one", "2", 0);
-    let at = |node: &str| {
-        json!({ "devices": { "results": [{ "request": "r", "driver": "gpu.example.com", "pool": node,
-            "device": format!("{node}-0") }] }, "nodeSelector": { "nodeSelectorTerms": [
-            { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] }] } })
-    };
-    scene.claim("c", &json!({ "allocation": at("one") }));
+    scene.claim("c", &json!({ "allocation": allocation("one") }));
     scene.group(group("train", 1));
     scene.user("train-0", "train", "1", &["c"]);
     let attempts = scene.attempts();

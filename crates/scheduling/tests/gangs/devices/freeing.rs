@@ -2,6 +2,7 @@
 
 use super::super::placing::important;
 use super::super::{Scene, added, read};
+use super::allocation;
 use evictd_pod::wire;
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{Change, Delta, Event, GroupOutcome, Outcome};
@@ -21,8 +22,7 @@ fn scene(frees_devices: bool) -> Scene {
 /// The status of a claim on the only card of this node, which the pod of the claim's name uses.
 fn card_of(name: &str, node: &str) -> Value {
     json!({
-        "allocation": { "devices": { "results": [{ "request": "r", "driver": "gpu.example.com",
-            "pool": node, "device": format!("{node}-0") }] } },
+        "allocation": allocation(node),
         "reservedFor": [{ "resource": "pods", "name": name, "uid": format!("uid-of-pod-{name}") }],
     })
 }

@@ -1,7 +1,7 @@
 //! Claims of the group itself: the group is their user, and all its pods share them (S7-100 to S7-104).
 
 use super::super::{Scene, group, pod};
-use super::card;
+use super::{allocation, card};
 use evictd_scheduling::Outcome;
 use serde_json::{Value, json};
 
@@ -20,13 +20,6 @@ fn named() -> Value {
 /// The users of a claim that is allocated.
 fn reserved_for_the_group() -> Value {
     json!([{ "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "train", "uid": "uid-of-train" }])
-}
-
-/// A card of this node.
-fn allocation(node: &str) -> Value {
-    json!({ "devices": { "results": [{ "request": "r", "driver": "gpu.example.com", "pool": node,
-        "device": format!("{node}-0") }] }, "nodeSelector": { "nodeSelectorTerms": [
-        { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] }] } })
 }
 
 #[test]
