@@ -1,5 +1,6 @@
 //! The address of the API server, and the credentials for it.
 
+use crate::message::{CONNECT_TIMEOUT, named};
 use crate::{ApiError, Peer, Reader, actions::Actions, requests::Requests};
 use kube::{
     Client, Config,
@@ -11,9 +12,8 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use tower::util::MapErrLayer;
 
-/// The longest time to connect. A server that is reachable answers sooner, from anywhere in the cluster.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A watch that is silent for longer is given up; a live one gets a bookmark every minute.
 const READ_TIMEOUT: Duration = Duration::from_secs(100);
 
@@ -195,7 +195,12 @@ impl Access {
             cause: Box::new(cause),
             peer: self.peer,
         })?;
-        Ok(builder.with_layer(&self.requests).build())
+        let (server, peer) = (self.server(), self.peer);
+        let named = MapErrLayer::new(move |error| named(error, &server, peer));
+        Ok(builder
+            .with_layer(&self.requests)
+            .with_layer(&named)
+            .build())
     }
 }
 

@@ -118,7 +118,7 @@ impl KubeletClient {
             .unwrap_or_else(|_| {
                 Err(WatchError {
                     problem: format!("no answer within {} s", TIMEOUT.as_secs()),
-                    code: None,
+                    ..WatchError::default()
                 })
             });
         listed.map_err(|broken| WatchError {

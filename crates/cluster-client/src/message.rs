@@ -2,6 +2,13 @@
 
 use kube::core::Status;
 use std::error::Error;
+use std::time::Duration;
+use tokio::time::error::Elapsed;
+use tower::BoxError;
+
+/// The longest time to connect. A server that is reachable answers sooner, from anywhere in the cluster. Below the usual limit of
+/// a call, so that its error says that there was no connection.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The server of a request. The settings that help depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,16 +21,60 @@ pub enum Peer {
     Other,
 }
 
+/// No connection was made in time.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no connection to {server} within {} s: check that it runs, that no firewall drops packets to it, and that the address {} is right",
+    CONNECT_TIMEOUT.as_secs(),
+    source_of_address(*peer)
+)]
+struct NotConnected {
+    server: String,
+    peer: Peer,
+}
+
+const fn source_of_address(peer: Peer) -> &'static str {
+    match peer {
+        Peer::ApiServer => "in the kubeconfig",
+        Peer::Kubelet => "under kubelet in the configuration",
+        Peer::Other => "in the configuration",
+    }
+}
+
+/// The error of a request to a server, where the library's own names neither the server nor the time.
+pub(crate) fn named(error: BoxError, server: &str, peer: Peer) -> BoxError {
+    let is_timeout = causes(&*error).any(<Cause>::is::<Elapsed>);
+    if !is_timeout {
+        return error;
+    }
+    let server = server.to_owned();
+    NotConnected { server, peer }.into()
+}
+
+/// An error that another one can have as its cause.
+type Cause = dyn Error + 'static;
+
+/// The error and its causes, the innermost last.
+fn causes(error: &Cause) -> impl Iterator<Item = &Cause> {
+    std::iter::successors(Some(error), |error| cause(*error))
+}
+
+fn cause(error: &Cause) -> Option<&Cause> {
+    // A custom error of the system is no source of it, but its content.
+    let system = error.downcast_ref::<std::io::Error>();
+    match system.and_then(std::io::Error::get_ref) {
+        Some(content) => Some(content),
+        None => error.source(),
+    }
+}
+
 /// An error of the client in one line: the server's own message, else the innermost cause.
 pub(crate) fn of(error: &kube::Error, peer: Peer) -> String {
     if let kube::Error::Api(status) = error {
         return answer(status);
     }
-    let first: &(dyn Error + 'static) = error;
-    let causes = std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| {
-        (*error).source()
-    });
-    let cause = causes.last().unwrap_or(first).to_string();
+    let last = causes(error).last();
+    let cause = last.map_or_else(|| error.to_string(), ToString::to_string);
     match what_to_do(&cause, peer) {
         Some(advice) => format!("{advice} ({cause})"),
         None => cause,
@@ -96,6 +147,23 @@ fn what_to_do(cause: &str, peer: Peer) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_not_made_in_time_is_reported_with_address_time_and_advice() {
+        let never = std::future::pending::<()>();
+        let elapsed = tokio::time::timeout(CONNECT_TIMEOUT, never).await;
+        let elapsed = elapsed.unwrap_err();
+        let error = std::io::Error::new(std::io::ErrorKind::TimedOut, elapsed);
+        let error = named(error.into(), "https://10.0.0.1:6443", Peer::ApiServer);
+        assert_eq!(
+            of(&kube::Error::Service(error), Peer::ApiServer),
+            "no connection to https://10.0.0.1:6443 within 4 s: check that it runs, that no firewall drops packets to it, and that \
+             the address in the kubeconfig is right"
+        );
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let refused = named(refused.into(), "https://10.0.0.1:6443", Peer::ApiServer);
+        assert_eq!(refused.to_string(), "connection refused");
+    }
 
     #[test]
     fn an_untrusted_kubelet_is_told_in_one_sentence_with_what_to_set() {

@@ -2,7 +2,7 @@
 
 use crate::dump::Loaded;
 use evictd_document::Assumptions;
-use evictd_placement::{Checks, Cluster, Code, DEVICES_GIVEN_UP, InvalidObject, Pod, Reason};
+use evictd_placement::{Checks, Cluster, InvalidObject, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Budget, VictimRules};
 use evictd_scheduling::config::Configuration;
@@ -128,6 +128,12 @@ impl Case {
         self.framework.filter(&self.cluster, &self.pod)
     }
 
+    /// The error with which the attempt ends, if a filter could not decide about a node and none is feasible.
+    pub(crate) fn error(&self, filtered: &Filtered) -> Option<String> {
+        self.framework
+            .filter_error(&self.cluster, &self.pod, filtered, &|_| true)
+    }
+
     /// Objects that are missing in the input, with the checks that need them.
     pub(crate) fn unchecked(&self) -> Vec<String> {
         Checks::new(&self.cluster, &self.pod).unchecked()
@@ -150,35 +156,13 @@ impl Case {
             };
             let status = Status {
                 code: code.as_str(),
-                reasons: match code {
-                    // kube-scheduler ends the attempt with such an error, which names the object.
-                    Code::Error if is_given_up(*verdict) => {
-                        let (plugin, node) = (plugin.unwrap_or_default(), cluster.node_name(id));
-                        vec![format!(
-                            "running {plugin:?} filter plugin: node {node}: {DEVICES_GIVEN_UP}"
-                        )]
-                    }
-                    Code::Error => match self.framework.obstacle(cluster, pod, id) {
-                        Some(error) => {
-                            let plugin = plugin.unwrap_or_default();
-                            vec![format!("running {plugin:?} filter plugin: {error}")]
-                        }
-                        None => filtered.reasons(cluster, pod, *verdict),
-                    },
-                    _ => filtered.reasons(cluster, pod, *verdict),
-                },
+                reasons: self.framework.reasons(cluster, pod, filtered, id),
                 plugin: plugin.map(str::to_owned),
             };
             Some((cluster.node_name(id).to_owned(), status))
         });
         statuses.collect()
     }
-}
-
-/// Whether the search for devices reached its limit.
-fn is_given_up(verdict: Verdict) -> bool {
-    let given_up = Reason::Message(DEVICES_GIVEN_UP);
-    matches!(verdict, Verdict::Rejected(_, rejection) if rejection.reason == given_up)
 }
 
 /// The rejection of a node.

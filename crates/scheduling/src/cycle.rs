@@ -1,13 +1,13 @@
 //! The `PreFilter`, Filter and Score points: which nodes are feasible for a pod, and how good each of them is.
 
 use crate::config::Point;
+use crate::filter_error::is_unfinished;
 use crate::framework::Framework;
 use crate::parallelize::split;
 use crate::plugins::PluginName;
 use crate::recorder::{status, timed};
 use evictd_placement::{
-    Checks, Cluster, Code, DEVICES_GO_ON, Here, NodeId, Pod, PreFilter, Reason, Rejection, Score,
-    Symbol,
+    Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Score, Symbol,
 };
 use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -458,9 +458,8 @@ impl Filtered {
 
     /// Whether the search for devices was interrupted on a node. The next attempt may find some there.
     pub(crate) fn has_unfinished_search(&self) -> bool {
-        let unfinished = Reason::Message(DEVICES_GO_ON);
         self.verdicts.iter().any(|verdict| {
-            matches!(verdict, Verdict::Rejected(_, rejection) if rejection.reason == unfinished)
+            matches!(verdict, Verdict::Rejected(_, rejection) if is_unfinished(*rejection))
         })
     }
 
@@ -503,8 +502,8 @@ impl Filtered {
         format!("0/{nodes} nodes are available: {}.", reasons.join(", "))
     }
 
-    /// Why a node is not feasible, as messages.
-    pub fn reasons(&self, cluster: &Cluster, pod: &Pod, verdict: Verdict) -> Vec<String> {
+    /// Why a node is not feasible, as the messages that many nodes share.
+    pub(crate) fn reasons(&self, cluster: &Cluster, pod: &Pod, verdict: Verdict) -> Vec<String> {
         match verdict {
             Verdict::Feasible | Verdict::NotTried => Vec::new(),
             Verdict::ByExtender(index) => self

@@ -15,6 +15,7 @@ mod cycle;
 mod events;
 mod evidence;
 mod extenders;
+mod filter_error;
 mod framework;
 mod gang;
 mod hints;

@@ -160,9 +160,16 @@ impl Framework {
             }
         }
         let mut fit_error = filtered.fit_error(cluster, pod);
+        let is_current = cluster.compatibility().is_at_least(Release::V1_37);
+        let has_group = cluster.template(pod).scheduling_group.is_some();
+        if is_current && has_group {
+            // S7-039: there it is the group that preempts, and its condition that says so.
+            messages.clear();
+        }
         let choice = plan.as_ref().and_then(|plan| Some((plan, plan.choice()?)));
         if let Some((plan, choice)) = choice
-            && cluster.compatibility().is_at_least(Release::V1_37)
+            && is_current
+            && !has_group
         {
             let (node, victims) = (cluster.node_name(choice.node), plan.victims(choice).len());
             // Writing to a String does not fail.

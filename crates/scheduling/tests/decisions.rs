@@ -107,7 +107,8 @@ impl Scene {
                 Verdict::Rejected(index, _) => self.framework.filters[index].name(),
                 _ => "",
             };
-            let words = filtered.reasons(&self.cluster, &pod, verdict).join(", ");
+            let words = self.framework.reasons(&self.cluster, &pod, &filtered, id);
+            let words = words.join(", ");
             (
                 self.cluster.node_name(id).to_owned(),
                 (plugin.to_owned(), words),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_placement::Cluster;
+use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_pod::wire;
 use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration};
 use evictd_scheduling::{Change, Delta, Event, Framework, Outcome, Pool, Scheduler, Settings};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The kinds of objects, how many there are of each, and whether one of them may be absent.
-const KINDS: [(&str, usize, bool); 18] = [
+const KINDS: [(&str, usize, bool); 19] = [
     ("Node", 2, true),
     ("Namespace", 2, true),
     ("Pod", 4, true),
@@ -26,6 +27,7 @@ const KINDS: [(&str, usize, bool); 18] = [
     ("ResourceClaim", 1, true),
     ("ResourceSlice", 2, true),
     ("DeviceClass", 1, true),
+    ("DeviceTaintRule", 1, true),
     ("Service", 1, true),
     ("ReplicationController", 1, true),
     ("ReplicaSet", 1, true),
@@ -294,8 +296,17 @@ fn devices(kind: &str, index: usize, d: &Draw) -> Value {
             let name = format!("node-{index}");
             json!({ "metadata": { "name": format!("slice-{index}") },
                 "spec": { "driver": "gpu.example.com", "nodeName": name,
-                    "pool": { "name": name, "generation": 1, "resourceSliceCount": pick(&[1, 2], d[2]) },
+                    "pool": { "name": pick(&[&*name, "shared"], d[5]), "generation": pick(&[1, 2], d[4]),
+                        "resourceSliceCount": pick(&[1, 2], d[2]) },
                     "devices": pick(&[json!([device("gpu-0")]), json!([device("gpu-0"), device("gpu-1")]), json!([])], d[3]) } })
+        }
+        "DeviceTaintRule" => {
+            let of_pool = json!({ "pool": pick(&["node-0", "node-1", "shared"], d[1]) });
+            let of_device =
+                json!({ "driver": pick(&["gpu.example.com", "other"], d[2]), "device": "gpu-0" });
+            json!({ "metadata": { "name": "rule" }, "spec": {
+                "deviceSelector": pick(&[Value::Null, of_pool, of_device], d[3]),
+                "taint": { "key": "sick", "effect": pick(&["NoSchedule", "None", "NoExecute"], d[0]) } } })
         }
         _ => {
             let selector = json!([{ "cel": { "expression": "device.attributes[\"gpu.example.com\"].model == \"y\"" } }]);
@@ -322,7 +333,9 @@ fn object(kind: &str, index: usize, d: &Draw) -> Value {
             json!({ "metadata": { "name": "failed", "uid": "failed", "namespace": "default", "labels": labels("a") },
             "spec": { "nodeName": "node-0" }, "status": { "phase": "Failed", "reason": "Evicted" } })
         }
-        "ResourceClaim" | "ResourceSlice" | "DeviceClass" => devices(kind, index, d),
+        "ResourceClaim" | "ResourceSlice" | "DeviceClass" | "DeviceTaintRule" => {
+            devices(kind, index, d)
+        }
         _ => storage(kind, index, d),
     }
 }
@@ -350,6 +363,7 @@ fn change(kind: &str, old: Option<&Value>, new: Option<&Value>) -> Change {
         "ResourceClaim" => Change::ResourceClaim(delta(old, new)),
         "ResourceSlice" => Change::ResourceSlice(delta(old, new)),
         "DeviceClass" => Change::DeviceClass(delta(old, new)),
+        "DeviceTaintRule" => Change::DeviceTaintRule(delta(old, new)),
         "Service" => Change::Service(delta(old, new)),
         "ReplicationController" => Change::ReplicationController(delta(old, new)),
         "ReplicaSet" => Change::ReplicaSet(delta(old, new)),
@@ -408,8 +422,9 @@ struct World {
 }
 
 impl World {
-    fn new(of_agents: bool, draws: &[Draw], waits: Draw) -> Self {
+    fn new(of_agents: bool, release: Release, draws: &[Draw], waits: Draw) -> Self {
         let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
+            cluster.set_compatibility(Compatibility::of(release));
             Ok::<_, String>(vec![framework(cluster, of_agents)])
         });
         let kinds = KINDS.into_iter().flat_map(|(kind, count, may_be_absent)| {
@@ -516,11 +531,13 @@ proptest! {
     #[test]
     fn whatever_change_makes_a_pod_fit_wakes_it(
         of_agents in any::<bool>(),
-        draws in prop::collection::vec(draw(2), 26),
+        is_current in any::<bool>(),
+        draws in prop::collection::vec(draw(2), 27),
         waits in draw(5),
-        changes in prop::collection::vec((0..30_usize, 0..FIELDS, 0..16_u8), 1..25),
+        changes in prop::collection::vec((0..31_usize, 0..FIELDS, 0..16_u8), 1..25),
     ) {
-        let mut world = World::new(of_agents, &draws, waits);
+        let release = if is_current { Release::V1_37 } else { Release::V1_36 };
+        let mut world = World::new(of_agents, release, &draws, waits);
         if world.attempt() {
             return Ok(());
         }

@@ -5,6 +5,7 @@ use super::incoming::Incoming;
 use crate::message::{self, Peer, answer};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Bytes;
+use hyper::header::RETRY_AFTER;
 use kube::Client;
 use kube::client::Body;
 use kube::core::Status;
@@ -49,12 +50,22 @@ pub(super) async fn open(
     if code.is_success() {
         return Ok(response.into_body());
     }
+    let header = response.headers().get(RETRY_AFTER);
+    let seconds = header.and_then(|value| value.to_str().ok()?.parse().ok());
     let text = whole(response.into_body()).await.unwrap_or_default();
     let status = serde_json::from_str::<Status>(&text).unwrap_or_default();
+    let refused = refused(&status.with_code(code.as_u16()));
     Err(WatchError {
         code: Some(code.as_u16()),
-        ..refused(&status.with_code(code.as_u16()))
+        // API priority and fairness has only the header.
+        retry_after: refused.retry_after.or(seconds.and_then(asked_pause)),
+        ..refused
     })
+}
+
+/// The pause that a server asks for. Zero is none.
+fn asked_pause(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then_some(Duration::from_secs(seconds))
 }
 
 async fn whole(body: Body) -> Result<String, WatchError> {
@@ -67,16 +78,19 @@ async fn whole(body: Body) -> Result<String, WatchError> {
 }
 
 pub(super) fn refused(status: &Status) -> WatchError {
+    let details = status.details.as_ref();
+    let seconds = details.map_or(0, |details| details.retry_after_seconds);
     WatchError {
         problem: answer(status),
         code: Some(status.code),
+        retry_after: asked_pause(seconds.into()),
     }
 }
 
 pub(super) fn watch_error(problem: &dyn ToString) -> WatchError {
     WatchError {
         problem: problem.to_string(),
-        code: None,
+        ..WatchError::default()
     }
 }
 

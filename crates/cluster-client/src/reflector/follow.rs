@@ -2,6 +2,7 @@
 
 use super::Outline;
 use serde::de::DeserializeOwned;
+use std::time::Duration;
 
 /// Receives the objects of a collection.
 pub trait Follow {
@@ -54,10 +55,12 @@ pub(super) fn parsed<T: DeserializeOwned>(text: &[u8]) -> Parsed<T> {
 }
 
 /// Why a watch ended early.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchError {
     /// The problem in a sentence.
     pub problem: String,
     /// The HTTP status of the server's answer, if there was one.
     pub code: Option<u16>,
+    /// How long the server asks to wait before the next request.
+    pub retry_after: Option<Duration>,
 }

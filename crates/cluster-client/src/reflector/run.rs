@@ -36,6 +36,7 @@ impl Connect for Access {
         self.watch_client().map_err(|error| WatchError {
             problem: error.to_string(),
             code: Some(401),
+            ..WatchError::default()
         })
     }
 }
@@ -69,9 +70,20 @@ impl Retry {
         }
     }
 
-    async fn wait(&mut self, least: Duration) {
+    /// `least`: the shortest pause. `asked`: the pause that the server has asked for.
+    async fn wait(&mut self, least: Duration, asked: Option<Duration>) {
         match self {
-            Self::Soon(backoff) => sleep(backoff.next(chance()).max(least)).await,
+            Self::Soon(backoff) => {
+                let pause = match asked {
+                    // A server that says how long works again. The pause that grew while it did not must not delay us.
+                    Some(asked) => {
+                        backoff.reset();
+                        asked.min(LONGEST_PAUSE).mul_f64(1.0 + chance() / 2.0)
+                    }
+                    None => backoff.next(chance()),
+                };
+                sleep(pause.max(least)).await;
+            }
             Self::Spread(fleet, stagger) => {
                 let wait = stagger.after_failure(fleet.spread(), chance());
                 sleep(wait.urgent).await;
@@ -113,6 +125,7 @@ impl<S: Store> Reflector<S> {
             let life = WATCH_LIFE.mul_f64(1.0 + chance());
             let ended = run.follow(life).await;
             run.retry.ended(ended.is_ok(), begun.elapsed());
+            let asked = ended.as_ref().err().and_then(|error| error.retry_after);
             match ended {
                 Ok(()) => {
                     (run.listed, run.absent_since) = (true, None);
@@ -130,7 +143,7 @@ impl<S: Store> Reflector<S> {
             } else {
                 Duration::ZERO
             };
-            answering(&mut run.reflector, run.retry.wait(least)).await;
+            answering(&mut run.reflector, run.retry.wait(least, asked)).await;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reflectors against a server that answers as a script says, in paused time.
 
 mod long;
+mod retries;
 
 use super::*;
 use crate::stagger::Fleet;
@@ -112,7 +113,10 @@ impl Connect for Script {
                 let Some(answer) = answer else {
                     return std::future::pending().await;
                 };
-                let response = hyper::Response::builder().status(answer.0);
+                let mut response = hyper::Response::builder().status(answer.0);
+                if answer.0 == 429 {
+                    response = response.header("retry-after", "1");
+                }
                 Ok::<_, kube::Error>(response.body(answer).unwrap())
             }
         });

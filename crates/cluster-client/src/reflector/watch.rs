@@ -82,7 +82,7 @@ impl Watch {
         {
             ended = self.one_connection(client, lifetime, follower).await;
         }
-        if let Err(WatchError { code, problem }) = &ended {
+        if let Err(WatchError { code, problem, .. }) = &ended {
             if matches!(code, Some(400 | 404 | 410 | 422)) {
                 self.version = None;
             }

@@ -79,6 +79,7 @@ impl Connect for Settings {
         client.await.map_err(|error| WatchError {
             problem: chain(&error),
             code: Some(401),
+            ..WatchError::default()
         })
     }
 }

@@ -13,8 +13,9 @@ use evictd_daemon::rate::RateFlags;
 use evictd_daemon::server::ListenAddress;
 use evictd_daemon::tls::NamedFile;
 use evictd_scheduling::CustomPlugin;
-use evictd_scheduling::config::{Configuration, LeaderElection};
+use evictd_scheduling::config::{ClientConnection, Configuration, LeaderElection};
 use jiff::SignedDuration;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -131,10 +132,11 @@ impl Flags {
     pub(super) fn effective(&self, plugins: &[CustomPlugin]) -> Result<Configuration, Failure> {
         let file = self.config.as_deref();
         let file = file.map(|path| configuration::read(path, plugins));
-        let mut config = match file.transpose()? {
-            Some(file) => file,
-            None => self.without_file(),
-        };
+        let mut config = file.transpose()?.unwrap_or_default();
+        // kube-scheduler ignores these flags beside a file, and has a rate of 50 then. Without that default there would be no limit.
+        let client = &mut config.client_connection;
+        client.qps = client.qps.or(self.rate.qps);
+        client.burst = client.burst.or(self.rate.burst);
         self.apply(&mut config.leader_election);
         config.pod_max_unschedulable = self
             .pod_max_in_unschedulable_pods_duration
@@ -152,13 +154,17 @@ impl Flags {
         }
     }
 
-    /// The default configuration with the deprecated flags, which have an effect only without a file.
-    fn without_file(&self) -> Configuration {
-        let mut config = Configuration::default();
-        let client = &mut config.client_connection;
-        client.qps = self.rate.qps;
-        client.burst = self.rate.burst;
-        config
+    /// Which rate counts, for each flag of it beside a file.
+    pub(super) fn rate_warnings(&self, effective: &ClientConnection) -> Vec<String> {
+        let qps = beside("--kube-api-qps", self.rate.qps, "qps", effective.qps);
+        let burst = beside(
+            "--kube-api-burst",
+            self.rate.burst,
+            "burst",
+            effective.burst,
+        );
+        let lines = [qps, burst].into_iter().flatten();
+        lines.filter(|_| self.config.is_some()).collect()
     }
 
     /// Overrides the settings of the election.
@@ -219,20 +225,29 @@ impl Flags {
 
     /// A line for each flag without effect.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let file = self.config.is_some();
-        let beside = [
-            ("--kube-api-qps", self.rate.qps.is_some()),
-            ("--kube-api-burst", self.rate.burst.is_some()),
-        ];
-        let beside = beside.into_iter().filter(|(_, given)| file && *given);
-        let beside = beside.map(|(flag, _)| format!("{flag} is ignored beside --config"));
         let more = self.ignored.warning();
-        self.emulation
-            .warnings()
-            .chain(beside)
-            .chain(more)
-            .collect()
+        self.emulation.warnings().chain(more).collect()
     }
+}
+
+/// Whether a flag counts beside a file with this field of `clientConnection`.
+fn beside<T: PartialEq + Display>(
+    flag: &str,
+    given: Option<T>,
+    name: &str,
+    effective: Option<T>,
+) -> Option<String> {
+    let (given, effective) = (given?, effective?);
+    Some(if given == effective {
+        format!(
+            "{flag} {given} holds, because the file of --config sets no other clientConnection.{name}; kube-scheduler ignores the \
+             flag beside a file"
+        )
+    } else {
+        format!(
+            "{flag} {given} is ignored, because the file of --config sets clientConnection.{name} to {effective}"
+        )
+    })
 }
 
 #[cfg(test)]

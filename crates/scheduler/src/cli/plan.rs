@@ -96,7 +96,7 @@ impl Arguments {
             return self.print(&Answer::not_tried(&case, reason, load));
         }
         if let Some(gang) = case.attempt.place_gang() {
-            return self.print(&Answer::of_gang(&case, Gang::of(gang), load));
+            return self.print(&Answer::of_gang(&mut case, Gang::of(gang), load));
         }
         let watch = Stopwatch::start();
         let mut extenders: Vec<&mut dyn Extender> =

@@ -43,7 +43,8 @@ impl Arguments {
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
-        for warning in self.flags.warnings() {
+        let of_rate = self.flags.rate_warnings(&config.client_connection);
+        for warning in self.flags.warnings().into_iter().chain(of_rate) {
             tracing::warn!("{warning}");
         }
         let of_config = &config.client_connection.kubeconfig;

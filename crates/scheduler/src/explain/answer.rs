@@ -59,6 +59,10 @@ pub(crate) struct Answer {
     /// The gang of the pod. The chosen node is that of the pod in it, and absent if the gang is not placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gang: Option<Gang>,
+    /// The error with which the attempt ends, because a filter could not decide about a node and no other one is feasible. The
+    /// condition has the reason `SchedulerError` then, and the pod is tried again after its backoff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
     #[serde(flatten)]
     pub(super) failure: Option<Failure>,
     /// Why the nodes that passed the most filters reject the pod, with amounts and names.
@@ -152,24 +156,7 @@ impl Answer {
             ..Self::default()
         };
         if filtered.feasible.is_empty() {
-            let input = PreemptionInput::new(case.victim_rules());
-            let failure = framework.post_filter(cluster, pod, &filtered, input)?;
-            let rejectors = failure
-                .plugins
-                .iter()
-                .map(|name| PluginName::parse(name).unwrap_or(PluginName::Other));
-            answer.wakes = waking_events(rejectors.collect()).into_iter().collect();
-            let obstacles = framework.obstacles(cluster, pod, &filtered, NEAREST);
-            answer.obstacles = obstacles.into_iter().collect();
-            answer.blockers = case.blockers();
-            let mut failure = Failure::of(case, &filtered, failure);
-            if gang.is_some() {
-                failure.preempts_with_gang();
-            }
-            failure.feasible_then = feasible_after_deallocation(case, &failure);
-            answer.failure = Some(failure);
-            answer.suggestions = suggestions_for(case, &filtered);
-            answer.gang = gang;
+            answer.fail(case, &filtered, gang)?;
             return Ok(answer);
         }
         let scores = framework.score(cluster, pod, &filtered.feasible);
@@ -192,6 +179,58 @@ impl Answer {
             answer.gang = Some(gang);
         }
         Ok(answer)
+    }
+
+    /// Adds why the pod fits on no node, and what would help.
+    fn fail(
+        &mut self,
+        case: &mut Case,
+        filtered: &Filtered,
+        gang: Option<Gang>,
+    ) -> Result<(), PlanError> {
+        let Case {
+            cluster,
+            pod,
+            framework,
+            ..
+        } = &*case;
+        self.error = case.error(filtered);
+        if self.error.is_none() {
+            let input = PreemptionInput::new(case.victim_rules());
+            let failure = framework.post_filter(cluster, pod, filtered, input)?;
+            let rejectors = failure
+                .plugins
+                .iter()
+                .map(|name| PluginName::parse(name).unwrap_or(PluginName::Other));
+            self.wakes = waking_events(rejectors.collect()).into_iter().collect();
+            let obstacles = framework.obstacles(cluster, pod, filtered, NEAREST);
+            self.obstacles = obstacles.into_iter().collect();
+            let mut failure = Failure::of(case, filtered, failure);
+            if gang.is_some() {
+                failure.preempts_with_gang();
+            }
+            failure.feasible_then = feasible_after_deallocation(case, &failure);
+            self.failure = Some(failure);
+        }
+        self.blockers = case.blockers();
+        self.suggestions = suggestions_for(case, filtered);
+        self.gang = gang;
+        Ok(())
+    }
+
+    /// The message of the pod's condition, if it is tried and fits on no node.
+    pub(super) fn message(&self) -> Option<String> {
+        if self.not_tried.is_some() {
+            return None;
+        }
+        let error = self.error.as_ref();
+        let error = error.map(|error| format!("{error} (SchedulerError)"));
+        let failure = self.failure.as_ref();
+        error.or_else(|| {
+            let failure = failure?;
+            let message = failure.message.as_ref();
+            Some(message.unwrap_or(&failure.fit_error).clone())
+        })
     }
 
     /// Sets the scores, the chosen node and the next best one.

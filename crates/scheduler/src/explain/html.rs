@@ -16,9 +16,7 @@ pub(crate) fn html(answer: &Answer) -> Page {
     let best = best(answer);
     // The nodes of a pod that waits are those of another profile, and its verdict says that it waits.
     let is_tried = answer.not_tried.is_none();
-    let failure = answer.failure.as_ref().filter(|_| is_tried);
-    let message = failure.map(|failure| failure.message.as_ref().unwrap_or(&failure.fit_error));
-    let message = message.cloned().unwrap_or_default();
+    let message = answer.message().unwrap_or_default();
     page.section("What kube-scheduler would say", [Block::Text(message)]);
     let replicas = answer.replicas.map(|count| replicas(count, View::WHOLE));
     page.section("Replicas", [Block::Text(replicas.unwrap_or_default())]);

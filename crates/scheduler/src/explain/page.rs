@@ -17,10 +17,8 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     if !answer.scores.is_empty() {
         parts.push(scores(answer, view));
     }
-    if let Some(failure) = answer.failure.as_ref().filter(|_| is_tried) {
-        let would = failure.message.as_deref().unwrap_or(&failure.fit_error);
-        parts.push(view.hanging("kube-scheduler would say: ", would));
-    }
+    let message = answer.message();
+    parts.extend(message.map(|message| view.hanging("kube-scheduler would say: ", &message)));
     parts.extend(obstacles(&answer.obstacles, view));
     parts.extend(blockers(&answer.blockers, view));
     parts.extend(suggestions(&answer.suggestions, view));
@@ -123,6 +121,12 @@ pub(super) fn headline(answer: &Answer) -> (Colour, String) {
                 format!("{pod} fits on no node{}.", outlook(failure)),
             ),
         };
+    }
+    if answer.error.is_some() {
+        let undecided = format!(
+            "{pod} fits on no node: the attempt ends with an error, and is repeated after the backoff."
+        );
+        return (Colour::Bad, undecided);
     }
     let chosen = answer.chosen.as_deref().unwrap_or_default();
     let how = match (answer.top.len(), answer.feasible.len()) {

@@ -35,6 +35,9 @@ pub(crate) struct Answer {
     pub(super) why: Vec<String>,
     pub(super) elapsed_seconds: Elapsed,
     pub(super) preemptor: Preemptor,
+    /// The error with which the attempt ends, as in `explain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
     /// The message of the pod's condition, if kube-scheduler would write one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
@@ -128,6 +131,7 @@ impl Answer {
             why: Vec::new(),
             elapsed_seconds: Elapsed { load, plan: 0.0 },
             preemptor: Preemptor::of(case),
+            error: None,
             message: None,
             victims: Vec::new(),
             not_candidates: Vec::new(),
@@ -149,12 +153,12 @@ impl Answer {
     }
 
     /// The answer for a pod of a gang, which does not preempt alone (S4-039).
-    pub(crate) fn of_gang(case: &Case, gang: Gang, load: f64) -> Self {
+    pub(crate) fn of_gang(case: &mut Case, gang: Gang, load: f64) -> Self {
         let filtered = case.attempt.filter();
-        let blockers = if filtered.feasible.is_empty() {
-            case.attempt.blockers()
+        let (blockers, replicas) = if filtered.feasible.is_empty() {
+            (case.attempt.blockers(), None)
         } else {
-            Vec::new()
+            (Vec::new(), case.attempt.replicas())
         };
         let mut answer = Self::without_plan(case, load);
         answer.fits_without_preemption = gang.placed.contains_key(&answer.preemptor.pod);
@@ -169,6 +173,8 @@ impl Answer {
         answer.message.clone_from(&gang.message);
         answer.unchecked = case.attempt.unchecked();
         answer.blockers = blockers;
+        answer.replicas = replicas;
+        answer.error = case.attempt.error(&filtered);
         answer.gang = Some(gang);
         answer
     }
@@ -182,18 +188,19 @@ impl Answer {
         let Found {
             filtered,
             plan,
+            error,
             message,
             replicas,
         } = found;
         let mut checks = Checks::new(&case.attempt.cluster, &case.attempt.pod);
         let fits = plan.fits();
-        let ineligible = plan.ineligible;
+        let ineligible = plan.ineligible.map(|why| Cow::Borrowed(why.as_str()));
+        let ineligible = error.clone().map(Cow::Owned).or(ineligible);
         Self {
             fits_without_preemption: fits,
             eligible: !fits && ineligible.is_none(),
-            ineligible_reason: ineligible
-                .map_or("", evictd_preemption::Ineligible::as_str)
-                .into(),
+            ineligible_reason: ineligible.unwrap_or_default(),
+            error: error.clone(),
             filter_status: filter_status(case, filtered),
             candidates: plan
                 .candidates

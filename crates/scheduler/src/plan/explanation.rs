@@ -48,7 +48,8 @@ impl Explanation {
         let (cluster, pod) = (&case.attempt.cluster, &case.attempt.pod);
         let checks = Checks::new(cluster, pod);
         let rejection = plan.filter[id.index()].err();
-        let without_preemption = filtered.reasons(cluster, pod, filtered.verdicts[id.index()]);
+        let framework = &case.attempt.framework;
+        let without_preemption = framework.reasons(cluster, pod, filtered, id);
         let node = case.attempt.cluster.node_name(id).to_owned();
         let settled = match rejection {
             None => Some("the pod fits without preemption"),

@@ -29,6 +29,8 @@ pub(crate) struct Case {
 pub(crate) struct Found {
     filtered: Filtered,
     plan: Plan,
+    /// The error with which the attempt ends. Then no pod is preempted.
+    error: Option<String>,
     /// The message of the pod's condition.
     message: Option<String>,
     /// How many pods like it fit beside each other, if it fits.
@@ -67,13 +69,16 @@ impl Case {
             ..
         } = &self.attempt;
         let filtered = framework.filter(cluster, pod);
-        if !filtered.feasible.is_empty() {
+        let error = self.attempt.error(&filtered);
+        if !filtered.feasible.is_empty() || error.is_some() {
             let plan = Plan::without_candidates(filtered.rejections_by_node());
+            let fits = error.is_none();
             return Ok(Found {
                 filtered,
                 plan,
-                message: None,
-                replicas: self.attempt.replicas(),
+                message: error.clone(),
+                error,
+                replicas: fits.then(|| self.attempt.replicas()).flatten(),
             });
         }
         let input = PreemptionInput {
@@ -91,6 +96,7 @@ impl Case {
         Ok(Found {
             filtered,
             plan,
+            error: None,
             message: result.message.filter(|_| is_current),
             replicas: None,
         })

@@ -71,6 +71,12 @@ pub(super) fn headline(answer: &Answer) -> (Colour, String) {
         let fits = format!("{head} fits without preemption.");
         return (Colour::Good, fits);
     }
+    if let Some(error) = &answer.error {
+        let undecided = format!(
+            "{head} fits on no node: the attempt ends with an error, so that none is preempted.\n{error}"
+        );
+        return (Colour::Bad, undecided);
+    }
     if !answer.eligible {
         let reason = &answer.ineligible_reason;
         let how = if answer.is_tried {

@@ -77,9 +77,19 @@ fn bindings_conditions_and_events_keep_to_the_rate_of_the_configuration() {
         "clientConnection": { "qps": 10, "burst": 5 },
     });
     write!(file, "{config}").unwrap();
-    // Beside a file the flag counts as little as with kube-scheduler.
+    // The file wins over the flag.
     let path = file.path().to_str().unwrap();
     expect_a_limit(&["--kube-api-qps=1000", "--config", path]);
+}
+
+/// B8: a flag that were ignored beside a file without a rate would leave no limit, and no metric of one.
+#[test]
+fn the_rate_of_the_flags_holds_beside_a_file_that_sets_none() {
+    let mut file = NamedTempFile::new().unwrap();
+    let config = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration" });
+    write!(file, "{config}").unwrap();
+    let path = file.path().to_str().unwrap();
+    expect_a_limit(&["--kube-api-qps=10", "--kube-api-burst=5", "--config", path]);
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod live_stop;
 mod live_top;
 mod live_upstream;
 mod live_words;
+mod messages;
 mod one_model;
 mod oracle;
 mod preemptor;

@@ -12,12 +12,12 @@ fn file(value: &Value) -> NamedTempFile {
     file
 }
 
-fn node(name: &str, labels: &Value) -> Value {
+pub(crate) fn node(name: &str, labels: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "uid": name, "labels": labels },
         "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } } })
 }
 
-fn pod(name: &str, spec: &Value) -> Value {
+pub(crate) fn pod(name: &str, spec: &Value) -> Value {
     let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
         "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }] } });
     let all = pod["spec"].as_object_mut().unwrap();
@@ -26,11 +26,16 @@ fn pod(name: &str, spec: &Value) -> Value {
 }
 
 /// The answer of a command about these objects, and its warnings.
-fn asked(command: &str, cluster: &[Value], pods: &Value) -> (Value, String) {
+pub(crate) fn asked(command: &str, cluster: &[Value], pods: &Value) -> (Value, String) {
     asked_with(command, &[], cluster, pods)
 }
 
-fn asked_with(command: &str, flags: &[&str], cluster: &[Value], pods: &Value) -> (Value, String) {
+pub(crate) fn asked_with(
+    command: &str,
+    flags: &[&str],
+    cluster: &[Value],
+    pods: &Value,
+) -> (Value, String) {
     let (cluster, pods) = (file(&json!(cluster)), file(pods));
     let flag = if command == "simulate" {
         "--pods"

@@ -93,6 +93,8 @@ pub(crate) enum MemberOutcome {
 #[derive(Debug)]
 pub(crate) struct FitError {
     pub(crate) message: String,
+    /// Whether the message is the error of a filter. Other nodes, other domains and the rest of the gang are tried nevertheless.
+    pub(crate) is_undecided: bool,
     pub(crate) plugins: BTreeSet<String>,
     /// A claim whose devices must be deallocated, because the pod cannot run where they are.
     pub(crate) deallocates: Option<ClaimRef>,
@@ -143,6 +145,14 @@ impl Member {
         match &self.outcome {
             MemberOutcome::Error(message) => Some(message.clone()),
             _ => None,
+        }
+    }
+
+    /// The error of the member, also one of a filter, which lets the others be tried.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        match &self.outcome {
+            MemberOutcome::FitsNowhere(error) if error.is_undecided => Some(error.message.clone()),
+            _ => self.error(),
         }
     }
 
@@ -211,6 +221,11 @@ fn fit_message(quorum: Quorum, progress: Option<Progress>) -> String {
     progress
         .and_then(|progress| quorum.message(progress))
         .unwrap_or_else(|| "pod group is unschedulable".to_owned())
+}
+
+/// Why no pod of a group is tried to the end: there was no decision about one of them (S7-043).
+pub(crate) fn of_other_pod(error: &str) -> String {
+    format!("failed to schedule other pod from a pod group: {error}")
 }
 
 /// The plugins that rejected some of the members.

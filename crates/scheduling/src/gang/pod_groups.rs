@@ -3,7 +3,7 @@
 use super::members::{Groups, group_of};
 use super::tree::{GroupTree, ScheduledPods};
 use super::tree_trial::TreeTrial;
-use super::{Member, Quorum, Trial, validate};
+use super::{Member, Quorum, Trial, of_other_pod, validate};
 use crate::framework::Framework;
 use crate::gang::{ExtenderResponses, MemberOutcome};
 use crate::not_tried::NotTried;
@@ -214,18 +214,22 @@ impl GangPlacement {
             self.nodes = named.collect();
         }
         let message = attempt.error().or_else(|| attempt.message(leaf));
-        self.message = message.map(|message| {
-            let does_not_fit = |member: &&Member| {
-                member.group == leaf && matches!(member.outcome, MemberOutcome::FitsNowhere(_))
-            };
-            match members.iter().find(does_not_fit) {
-                Some(member) => format!(
-                    "{message} (pod {:?}: {})",
-                    member.wire.metadata.name,
-                    member.message("")
-                ),
-                None => message.to_owned(),
-            }
+        let error = members.iter().find_map(Member::last_error);
+        let error = error.filter(|_| self.nodes.is_empty());
+        self.message = error.map(|error| of_other_pod(&error)).or_else(|| {
+            message.map(|message| {
+                let does_not_fit = |member: &&Member| {
+                    member.group == leaf && matches!(member.outcome, MemberOutcome::FitsNowhere(_))
+                };
+                match members.iter().find(does_not_fit) {
+                    Some(member) => format!(
+                        "{message} (pod {:?}: {})",
+                        member.wire.metadata.name,
+                        member.message("")
+                    ),
+                    None => message.to_owned(),
+                }
+            })
         });
         trial.take_back(&mut statement, members);
         statement.undo(trial.cluster);

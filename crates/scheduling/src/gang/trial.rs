@@ -293,7 +293,7 @@ impl Trial<'_> {
         let allowed = |id| domain.contains(id) && !member.avoids.contains(&id);
         self.algorithm
             .schedule_among(profile, self.cluster, pod, &allowed)
-            .map_err(|filtered| fits_nowhere(profile, self.cluster, pod, &filtered))
+            .map_err(|filtered| fits_nowhere(profile, self.cluster, pod, &filtered, &allowed))
     }
 
     /// The best of the nodes that the extenders accept. As long as further requests may be sent, nodes not yet sent to the
@@ -307,9 +307,9 @@ impl Trial<'_> {
         let profile = &self.profiles[member.profile];
         let cluster = &*self.cluster;
         let mut filtered = Box::new(profile.filter(cluster, pod));
-        filtered
-            .feasible
-            .retain(|id| domain.contains(*id) && !member.avoids.contains(id));
+        let avoids = member.avoids.clone();
+        let allowed = |id| domain.contains(id) && !avoids.contains(&id);
+        filtered.feasible.retain(|id| allowed(*id));
         let state = self.responses.states.get(&member.key);
         let response = match state.and_then(|state| state.nodes.as_ref()) {
             Some(Err(message)) => return Err(Box::new(MemberOutcome::Error(message.clone()))),
@@ -329,7 +329,7 @@ impl Trial<'_> {
             }
         }
         if new.is_empty() || !self.responses.can_request {
-            return Err(fits_nowhere(profile, cluster, pod, &filtered));
+            return Err(fits_nowhere(profile, cluster, pod, &filtered, &allowed));
         }
         let names = new.iter().map(|id| Arc::from(cluster.node_name(*id)));
         member.to_request.extend(names);
@@ -419,9 +419,12 @@ fn fits_nowhere(
     cluster: &Cluster,
     pod: &Pod,
     filtered: &Filtered,
+    allowed: &dyn Fn(NodeId) -> bool,
 ) -> Box<MemberOutcome> {
+    let error = profile.filter_error(cluster, pod, filtered, allowed);
     Box::new(MemberOutcome::FitsNowhere(FitError {
-        message: filtered.fit_error(cluster, pod),
+        is_undecided: error.is_some(),
+        message: error.unwrap_or_else(|| filtered.fit_error(cluster, pod)),
         plugins: profile.rejectors(filtered),
         deallocates: profile.unavailable_claim(cluster, pod, filtered),
     }))

@@ -4,14 +4,16 @@ use super::binding_cycle::BindingCycle;
 use super::cost::CostMeter;
 use super::extender_calls::GangCalls;
 use super::gang_binding::PlacedPods;
-use super::gang_preemption::{FreedNode, GangPreemption, freed_nodes, preempt_for_gang};
+use super::gang_preemption::{
+    FreedNode, GangPreemption, add_preemption_messages, freed_nodes, preempt_for_gang,
+};
 use super::scheduling_cycle::UNANSWERED;
 use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::extenders::ExtenderRequest;
 use crate::framework::PostFilter;
 use crate::gang::{
     ExtenderResponses, FitError, GangFitError, GroupOutcome, Member, MemberOutcome, NoPreemption,
-    Preemption, Quorum, TreeTrial, Trial, group_of, rejectors, title, validate,
+    Preemption, Quorum, TreeTrial, Trial, group_of, of_other_pod, rejectors, title, validate,
 };
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
@@ -142,6 +144,9 @@ impl Scheduler {
         mut members: Vec<Member>,
         (mut tree, domains): (TreeTrial<'_>, &[Domains]),
     ) {
+        if let Some(error) = members.iter().find_map(Member::last_error) {
+            return self.end_failed(now, gang, members, &error);
+        }
         let is_rejected = |member: &Member| matches!(member.outcome, MemberOutcome::Rejected(_));
         let profiles = &self.binding.profiles;
         let release = self.state.cluster().compatibility().release();
@@ -200,6 +205,7 @@ impl Scheduler {
             "unschedulable"
         });
         self.report_failed(&tree);
+        add_preemption_messages(self, gang, &mut members);
         let error = of_tree(&tree, &members);
         self.reject_members(now, members, &error, Some(preemption));
     }
@@ -392,8 +398,7 @@ impl Scheduler {
                 Ok(scheduler.end_interrupted(now, &member.key, &member.wire))
             });
         }
-        let of_group = format!("failed to schedule other pod from a pod group: {message}");
-        self.fail_group(now, gang, members, &of_group);
+        self.fail_group(now, gang, members, &of_other_pod(message));
     }
 
     /// There was no decision about a group: its pods are tried again after their backoff (S7-037).
@@ -405,7 +410,7 @@ impl Scheduler {
             results.push_group(group.object.clone(), outcome);
         }
         self.end_members(now, members, |_, member| {
-            Err(member.error().unwrap_or_else(|| message.to_owned()))
+            Err(member.last_error().unwrap_or_else(|| message.to_owned()))
         });
     }
 
@@ -461,6 +466,9 @@ impl Scheduler {
             .map(|member| Arc::clone(&member.key))
             .collect();
         self.end_members(now, others, |scheduler, member| {
+            if let Some(error) = member.last_error() {
+                return Err(error);
+            }
             let deallocates = scheduler.claim_to_deallocate(member);
             let outcome = std::mem::take(&mut member.outcome);
             let of_group = tree.message(member.group).unwrap_or_default();

@@ -2,12 +2,14 @@
 
 use super::Scheduler;
 use crate::gang::{
-    ExtenderResponses, GroupOutcome, Member, NoPreemption, Preemption, Preemptor, Quorum,
-    TreeTrial, Trial, preempt,
+    ExtenderResponses, GroupOutcome, Member, MemberOutcome, NoPreemption, Preemption, Preemptor,
+    Quorum, TreeTrial, Trial, preempt,
 };
+use crate::post_filter::PreemptionInput;
 use crate::scheduling_queue::Gang;
-use evictd_placement::{Domains, NodeId};
-use evictd_preemption::Action;
+use evictd_placement::{Domains, NodeId, Pod};
+use evictd_pod::compatibility::Release;
+use evictd_preemption::{Action, VictimRules};
 
 /// The nominated node of a member, with its victims.
 #[derive(Debug, Default)]
@@ -117,4 +119,37 @@ pub(super) fn freed_nodes(
         });
     }
     freed
+}
+
+/// Adds to the messages of pods that fit nowhere why none of them preempts by itself. kube-scheduler 1.36 tries that for each pod
+/// of a group, 1.37 only for the group (S7-039).
+pub(super) fn add_preemption_messages(scheduler: &Scheduler, gang: &Gang, members: &mut [Member]) {
+    let cluster = scheduler.state.cluster();
+    let root = gang.tree.root();
+    if root.is_some_and(|root| root.object.is_barrier())
+        || cluster.compatibility().is_at_least(Release::V1_37)
+    {
+        return;
+    }
+    let lifecycles = scheduler.state.queue.lifecycles();
+    for member in members {
+        let (Some(pod), MemberOutcome::FitsNowhere(error)) = (&member.pod, &mut member.outcome)
+        else {
+            continue;
+        };
+        let framework = &scheduler.binding.profiles[member.profile];
+        let filtered = framework.filter(cluster, pod);
+        let input = PreemptionInput {
+            victims: VictimRules {
+                budgets: &scheduler.state.cache.budgets,
+                groups: Some(&scheduler.state.queue),
+            },
+            options: scheduler.options,
+            extenders: &mut [],
+            is_waiting: &|pod: &Pod| lifecycles.is_placed(pod.uid()),
+        };
+        let result = framework.post_filter(cluster, pod, &filtered, input);
+        let message = result.ok().and_then(|result| result.message);
+        error.message = message.unwrap_or_else(|| std::mem::take(&mut error.message));
+    }
 }

@@ -11,7 +11,7 @@ use crate::queue::{Pool, USUAL_COST};
 use crate::replicas::more_replicas;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use crate::suggestions::{NodeSuggestions, suggestions};
-use evictd_placement::{DEVICES_GO_ON, INTERRUPTED, NodeId, Pod};
+use evictd_placement::{INTERRUPTED, NodeId, Pod};
 use evictd_pod::wire;
 use evictd_preemption::{Extender, Plan, VictimRules};
 use jiff::Timestamp;
@@ -327,15 +327,15 @@ impl Scheduler {
         mut filtered: Filtered,
     ) -> Outcome {
         let key = attempt.key;
-        if filtered.has_unfinished_search() {
+        let framework = &self.binding.profiles[attempt.profile];
+        let cluster = self.state.cluster();
+        if let Some(error) = framework.filter_error(cluster, &pod, &filtered, &|_| true) {
             self.state.cluster_mut().release(pod);
-            // As kube-scheduler when the filter times out: the pod is tried again after its backoff.
-            let error = format!("running \"DynamicResources\" filter plugin: {DEVICES_GO_ON}");
+            // As in kube-scheduler the pod is tried again after its backoff.
             return self.error(now, key, error);
         }
         filtered.not_freed = self.nodes_not_freed(key).collect();
         let is_cacheable = self.is_cacheable(key);
-        let framework = &self.binding.profiles[attempt.profile];
         let mut replayed = self.extenders.preempting(key, attempt.pod);
         let lifecycles = self.state.queue.lifecycles();
         let began = framework.recorder.now();

@@ -137,7 +137,7 @@ async fn kubelet(config: &Effective) -> Result<String, String> {
         Ok(kubelet) => kubelet.list("/pods", &mut Discard).await,
         Err(error) => Err(WatchError {
             problem: error.to_string(),
-            code: None,
+            ..WatchError::default()
         }),
     };
     match answer.map_err(|broken| broken.problem) {

@@ -428,6 +428,45 @@ fn what_is_not_known_is_told_with_the_nearest() {
     );
 }
 
+#[test]
+fn the_rate_of_the_flags_holds_where_the_file_leaves_it_out() {
+    let table = [
+        ("", Some(7.0), Some(3), ["holds", "holds"]),
+        (
+            "clientConnection: {qps: 20}\n",
+            Some(20.0),
+            Some(3),
+            ["ignored", "holds"],
+        ),
+        (
+            // As in kube-scheduler, 0 is no value.
+            "clientConnection: {qps: 0, burst: 9}\n",
+            Some(7.0),
+            Some(9),
+            ["holds", "ignored"],
+        ),
+    ];
+    for (text, qps, burst, said) in table {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+        write!(file, "{head}{text}").unwrap();
+        let path = file.path().to_str().unwrap();
+        let flags = parse(&["--config", path, "--kube-api-qps=7", "--kube-api-burst=3"]).unwrap();
+        let config = flags.effective(&[]).unwrap();
+        let client = &config.client_connection;
+        assert_eq!((client.qps, client.burst), (qps, burst), "{text}");
+        let warnings = flags.rate_warnings(client);
+        assert_eq!(warnings.len(), 2, "{text}");
+        for (warning, word) in warnings.iter().zip(said) {
+            assert!(warning.contains(word), "{text}: {warning}");
+        }
+    }
+    // Without a file nothing needs to be said.
+    let flags = parse(&["--kube-api-qps=7"]).unwrap();
+    let config = flags.effective(&[]).unwrap();
+    assert_eq!(flags.rate_warnings(&config.client_connection), [""; 0]);
+}
+
 struct Mine;
 
 impl Plugin for Mine {
