@@ -18,6 +18,7 @@ mod manifests;
 mod named;
 mod queue;
 mod reconcile;
+mod session_file;
 mod simulate;
 mod top;
 mod webhook;

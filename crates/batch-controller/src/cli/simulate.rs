@@ -6,10 +6,11 @@ mod trace;
 
 use super::compat::CompatArg;
 use super::extender::ExtenderFlag;
+use super::session_file;
 use anyhow::anyhow;
 use clap::Args;
 use evictd_batch::conf::{Conf, ConfError};
-use evictd_batch::session::{Objects, Setting, simulate};
+use evictd_batch::session::{Setting, simulate};
 use evictd_batch_objects::Compat;
 use evictd_command::{Failure, PageOutput, warn};
 use evictd_document::{Document, LARGE};
@@ -106,7 +107,7 @@ impl Arguments {
     fn session(&self, file: &std::path::Path, compat: Compat) -> Result<(), Failure> {
         let document = Document::read(file, LARGE).map_err(Failure::input)?;
         // Pods in files may lack the defaults of the API server, which sessions rely on.
-        let mut objects: Objects = document.parse().map_err(Failure::input)?;
+        let (mut objects, of_file) = session_file::read(&document)?;
         objects
             .pods
             .iter_mut()
@@ -119,7 +120,7 @@ impl Arguments {
             Ok(answer) => answer,
             Err(error) => return self.report_invalid_conf(&document, &error),
         };
-        for warning in warnings {
+        for warning in of_file.into_iter().chain(warnings) {
             warn("evictd-batch", &warning);
         }
         self.output.print(&outcome, page::page, page::html)

@@ -124,3 +124,39 @@ fn mistakes_in_a_session_file_are_errors_with_their_places() {
     let message = refusal(&simulate(&json!({"nodes": 3}), &[]), 2);
     assert!(message.contains("nodes"), "{message}");
 }
+
+#[test]
+fn b11_groups_of_coscheduling_are_told_apart_once_and_those_of_its_api_are_left_out() {
+    let mut input = gang(2);
+    for (pod, label) in input["pods"].as_array_mut().unwrap().iter_mut().zip([
+        "scheduling.x-k8s.io/pod-group",
+        "pod-group.scheduling.sigs.k8s.io",
+    ]) {
+        pod["metadata"]["annotations"] = json!({});
+        pod["metadata"]["labels"] = json!({label: "train"});
+    }
+    input["podGroups"][0]["apiVersion"] = json!("scheduling.x-k8s.io/v1alpha1");
+    let mut elsewhere = input["pods"][0].clone();
+    elsewhere["metadata"]["name"] = json!("elsewhere");
+    elsewhere["spec"]["schedulerName"] = json!("scheduler-plugins-scheduler");
+    input["pods"].as_array_mut().unwrap().push(elsewhere);
+    for (form, bound, treatment) in [
+        ("evictd", 2, "start one by one"),
+        ("volcano", 0, "wait for a PodGroup of scheduling.volcano.sh"),
+    ] {
+        let output = simulate(&input, &["-o", "json", "--form", form]);
+        let said = stderr(&output);
+        assert_eq!(said.lines().count(), 3, "{said}");
+        for part in [
+            "podGroups[0]: PodGroups of scheduling.x-k8s.io/v1alpha1 are left out",
+            "default/train is a group of the plugin Coscheduling (label scheduling.x-k8s.io/pod-group), which sessions",
+            &format!("such pods of scheduler volcano {treatment}"),
+            "scheduler scheduler-plugins-scheduler places its pods",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let answer = answer(&output);
+        assert_eq!(answer["bound"].as_array().unwrap().len(), bound, "{form}");
+        assert_eq!(answer["podGroups"].get("default/train"), None, "{form}");
+    }
+}

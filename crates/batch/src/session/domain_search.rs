@@ -36,7 +36,7 @@ fn groups(session: &Session<'_>, job: JobId) -> Option<Vec<DomainId>> {
     let tiers = session.tx.tiers().gradient(
         network.nearness,
         snapshot.hyper_nodes.top(),
-        (network.allocated, &Resource::default()),
+        (network.allocated, None),
         Purpose::Allocate,
     );
     Some(tiers.into_iter().flatten().map(DomainId::Group).collect())
@@ -126,12 +126,12 @@ pub(crate) fn no_domain_message(snapshot: &Snapshot, job: JobId) -> String {
     }
 }
 
-/// The message about the domain in which most pods of a job fit.
+/// The message about the domain in which most pods of a job fit: how many, and of how many, if they can be counted.
 pub(crate) fn domain_message(
     session: &Session<'_>,
     job: JobId,
     within: DomainId,
-    (fit, all): (usize, usize),
+    counts: Option<(usize, usize)>,
 ) -> String {
     let job = &session.tx.snapshot.jobs[job];
     let best = session.topology.words(within);
@@ -150,17 +150,20 @@ pub(crate) fn domain_message(
         };
     }
     let network = job.network.as_ref();
-    if let Some(tier) = network
-        .and_then(|network| network.nearness.tier())
-        .filter(|_| of_group)
-    {
-        return format!(
-            "All its pods have to be in one HyperNode of tier {tier} or lower: at best there is room for {fit} of {all}, in {best}"
-        );
-    }
-    let keys = job.topology().join(" and the same ");
-    format!(
-        "All its pods have to be on nodes with the same {keys}: at best there is room for {fit} of {all}, on those \
-             with {best}"
-    )
+    let tier = network.and_then(|network| network.nearness.tier());
+    let place = match tier.filter(|_| of_group) {
+        Some(tier) => format!("in one HyperNode of tier {tier} or lower"),
+        None => {
+            let keys = job.topology().join(" and the same ");
+            format!("on nodes with the same {keys}")
+        }
+    };
+    let room = match (counts, of_group) {
+        (None, _) => "none of them has room for all".to_owned(),
+        (Some((fit, all)), true) => format!("at best there is room for {fit} of {all}, in {best}"),
+        (Some((fit, all)), false) => {
+            format!("at best there is room for {fit} of {all}, on those with {best}")
+        }
+    };
+    format!("All its pods have to be {place}: {room}")
 }

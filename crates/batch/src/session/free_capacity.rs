@@ -120,7 +120,7 @@ impl FreeCapacity {
     ) -> Result<(), usize> {
         let query = Query::of(view, gang_query, pool);
         let parts = match gang_query.gang {
-            Gang::Nothing => return Ok(()),
+            Gang::Nothing | Gang::Unknown => return Ok(()),
             Gang::Sum(need, members) => return self.place_sum(query, need, *members).ok_or(0),
             Gang::Parts(parts) => parts,
         };

@@ -22,8 +22,9 @@ pub(crate) struct Part {
 /// The pods that a job lacks to start.
 #[derive(Debug)]
 pub(crate) enum Gang {
-    /// Nothing, or nothing is known of it.
     Nothing,
+    /// Its pods are not made, or their requests cannot be read.
+    Unknown,
     /// These pods.
     Parts(Vec<Part>),
     /// So much for so many pods; how it is divided among them is not known.
@@ -31,12 +32,13 @@ pub(crate) enum Gang {
 }
 
 impl Gang {
-    /// The request of the whole gang.
-    pub(crate) fn need(&self) -> Resource {
+    /// The request of the whole gang, where it is known.
+    pub(crate) fn need(&self) -> Option<Resource> {
         match self {
-            Self::Nothing => Resource::default(),
-            Self::Sum(need, _) => need.clone(),
-            Self::Parts(parts) => need_of(parts),
+            Self::Unknown => None,
+            Self::Nothing => Some(Resource::default()),
+            Self::Sum(need, _) => Some(need.clone()),
+            Self::Parts(parts) => Some(need_of(parts)),
         }
     }
 }
@@ -66,7 +68,7 @@ pub(crate) fn smallest_gang(session: &mut Session<'_>, job_id: JobId) -> Gang {
         by_role.extend(lacking.filter(|(_, lacking)| *lacking > 0));
     }
     let Some(mut waiting) = waiting_parts(session, job_id) else {
-        return Gang::Nothing;
+        return Gang::Unknown;
     };
     let mut parts = Vec::new();
     for (role, lacking) in by_role {
@@ -128,11 +130,11 @@ pub(crate) fn waiting_parts(session: &mut Session<'_>, job: JobId) -> Option<Vec
 fn gang_of_group(snapshot: &Snapshot, job: JobId) -> Gang {
     let job = &snapshot.jobs[job];
     let (Some(need), Ok(count)) = (&job.min_resources, usize::try_from(job.min_member)) else {
-        return Gang::Nothing;
+        return Gang::Unknown;
     };
     let need = job.without_gated(need);
     if count == 0 || need.is_empty() || job.ready() > 0 {
-        return Gang::Nothing;
+        return Gang::Unknown;
     }
     // The sizes of its pods are unknown, so only their sum can be compared.
     let Some(role) = only_role(job) else {

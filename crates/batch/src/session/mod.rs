@@ -49,6 +49,7 @@
 mod actions;
 mod cache;
 mod close;
+pub(crate) mod coscheduling;
 mod diagnosis;
 mod domain_search;
 mod evaluate;
@@ -73,6 +74,7 @@ mod transaction;
 mod turns;
 
 pub use cache::Cache;
+pub use coscheduling::Coscheduling;
 pub use diagnosis::{
     Ahead, BlockingReason, Feasibility, JobDiagnosis, LimitingKey, MissingAmount, NearMiss,
     QueueUsage, ResourceUsage, RoleFeasibility, Shortfall,

@@ -1,6 +1,7 @@
 //! A session without a cluster: objects in, outcome out.
 
 use super::Cache;
+use super::coscheduling::Coscheduling;
 use super::objects::{Objects, Setting};
 use super::observer::Observer;
 use super::outcome::Outcome;
@@ -19,7 +20,7 @@ impl Observer for WholeReport {
 }
 
 /// Runs one session on objects, with the configuration among them. Returns warnings beside the outcome: ignored
-/// configuration, and pods that cannot be read.
+/// configuration, pods that cannot be read, and groups that sessions do not read.
 pub fn simulate(
     objects: &Objects,
     setting: &Setting,
@@ -36,7 +37,12 @@ pub fn simulate(
             ));
         }
     }
+    let setting = Setting {
+        plain_pods: compat.has(Difference::BarePods),
+        ..setting.clone()
+    };
     let mut seen = HashSet::new();
+    let mut coscheduling = Coscheduling::default();
     for (index, pod) in objects.pods.iter().enumerate() {
         // By name, because pods in files need no UID.
         let key = (pod.metadata.namespace_or_default(), &pod.metadata.name);
@@ -52,11 +58,8 @@ pub fn simulate(
                 "pods[{index}]: {mistake}; it counts as nothing on its node"
             ));
         }
+        warnings.extend(coscheduling.notice(pod, &setting));
     }
-    let setting = Setting {
-        plain_pods: compat.has(Difference::BarePods),
-        ..setting.clone()
-    };
     let mut cache = Cache::of(&mut cluster, objects, setting);
     let outcome = cache.watched(&mut cluster, &conf, compat, &mut WholeReport);
     Ok((outcome, warnings))

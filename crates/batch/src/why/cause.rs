@@ -15,7 +15,9 @@ use std::collections::BTreeSet;
 
 /// The whole answer without the job's history.
 pub(super) fn answer(what_if: &mut WhatIf<'_>, subject: &Subject, setting: &Setting) -> Answer {
-    if let Some(plain) = lifetime::answer(what_if, subject, setting) {
+    if let Some(mut plain) = lifetime::answer(what_if, subject, setting) {
+        let remark = messages::other_group(what_if, subject, setting);
+        plain.more.extend(remark);
         return plain;
     }
     let (outcome, diagnosis) = look(what_if, subject);
@@ -24,7 +26,9 @@ pub(super) fn answer(what_if: &mut WhatIf<'_>, subject: &Subject, setting: &Sett
         None => unseen(what_if, subject, setting),
         Some(diagnosis) => seen(what_if, subject, (&outcome, diagnosis), starts),
     };
-    answer.more.extend(messages::other_group(what_if, subject));
+    answer
+        .more
+        .extend(messages::other_group(what_if, subject, setting));
     // A job that starts by itself needs no change.
     if starts.is_none() {
         let first = first(what_if, subject, setting, diagnosis.as_ref());

@@ -1,9 +1,11 @@
 //! Amounts and reasons in a few words.
 
 use super::change::named;
-use super::subject::{Subject, is_bare};
+use super::subject::Subject;
 use super::what_if::WhatIf;
-use crate::session::{BlockingReason, Feasibility, JobDiagnosis, LimitingKey, Shortfall};
+use crate::session::coscheduling;
+use crate::session::{BlockingReason, Feasibility, JobDiagnosis, LimitingKey, Setting, Shortfall};
+use evictd_batch_objects::Difference;
 
 /// `cpu 40 of 40, memory 80Gi of 100Gi`
 pub(super) fn amounts(lacks: &[Shortfall]) -> String {
@@ -33,19 +35,25 @@ pub(super) fn held(lacks: &[Shortfall]) -> String {
     amounts.collect::<Vec<_>>().join(", ")
 }
 
-/// The label of pods in a group of the plugin Coscheduling.
-const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/pod-group";
-
-/// That bare pods name a group of an API that sessions do not read, which is easily mistaken for a group that they read.
-pub(super) fn other_group(what_if: &WhatIf<'_>, subject: &Subject) -> Option<String> {
+/// That pods name a group of an API that sessions do not read, which is easily mistaken for a group that they read.
+pub(super) fn other_group(
+    what_if: &WhatIf<'_>,
+    subject: &Subject,
+    setting: &Setting,
+) -> Option<String> {
     let mut pods = subject.pods(what_if);
-    let group = pods.find_map(|(_, pod)| {
-        let labels = &pod.metadata.labels;
-        labels.get(COSCHEDULING_GROUP).filter(|_| is_bare(pod))
-    })?;
+    let found = pods.find_map(|(_, pod)| Some((pod, coscheduling::group_of(pod)?)));
+    let (pod, (label, group)) = found?;
+    if pod.spec.scheduler_name != setting.scheduler {
+        return Some(format!(
+            "Its label {label}={group} names a group of the plugin Coscheduling. Its scheduler starts such pods together if it \
+             has that plugin; sessions leave them alone."
+        ));
+    }
+    let treatment = coscheduling::treatment(what_if.compat.has(Difference::BarePods));
     Some(format!(
-        "Its label {COSCHEDULING_GROUP}={group} names a group of the plugin Coscheduling, which sessions do not read: they \
-         start pods together that name a PodGroup of scheduling.volcano.sh or scheduling.k8s.io."
+        "Its label {label}={group} names a group of the plugin Coscheduling, which sessions do not read: such pods {treatment}. \
+         Sessions start pods together that name a PodGroup of scheduling.volcano.sh or scheduling.k8s.io."
     ))
 }
 

@@ -2,7 +2,7 @@
 
 use super::Unknown;
 use super::what_if::WhatIf;
-use crate::session::{Outcome, upstream_job_of};
+use crate::session::{Outcome, coscheduling, upstream_job_of};
 use evictd_batch_jobs::{job::PendingObjects, pod_group::group_name};
 use evictd_batch_objects::{Difference, GROUP_NAME, Job, PodGroup};
 use evictd_pod::wire::{Metadata, Pod, full_name};
@@ -81,7 +81,7 @@ impl Subject {
         let pods = pods.filter(|(_, pod)| pod.metadata.namespace_or_default() == namespace);
         let exact = what_if.pods.get(&at).map(|pod| (Kind::Pod, pod));
         let found = exact.or_else(|| {
-            let owned = pods.filter(|(_, pod)| is_owned(pod, name));
+            let owned = pods.filter(|(_, pod)| is_owned(pod, name) || is_in_other(pod, name));
             // The first that waits, else the first.
             let owned = owned.min_by_key(|(_, pod)| !pod.spec.node_name.is_empty());
             owned.map(|(_, pod)| (Kind::Owner, pod))
@@ -157,11 +157,6 @@ pub(super) fn is_in(what_if: &WhatIf<'_>, pod: &Pod, group: &str) -> bool {
     *job == *group
 }
 
-/// Whether a pod names no group that sessions read.
-pub(super) fn is_bare(pod: &Pod) -> bool {
-    group_of_pod(pod).is_none()
-}
-
 /// The name of the group of Volcano's that a pod names.
 fn named_group(pod: &Pod) -> Option<&str> {
     let group = pod.metadata.annotations.get(GROUP_NAME);
@@ -192,6 +187,11 @@ fn owner(jobs: &[Arc<Job>], group: &PodGroup) -> Option<Arc<Job>> {
     let mut owners = group.metadata.owner_references.iter();
     let uid = &owners.find(|owner| owner.controller)?.uid;
     jobs.iter().find(|job| *job.metadata.uid == **uid).cloned()
+}
+
+/// Whether a pod names a group of this name that sessions do not read.
+fn is_in_other(pod: &Pod, name: &str) -> bool {
+    coscheduling::group_of(pod).is_some_and(|(_, group)| group == name)
 }
 
 /// Whether the controller of a pod has this name, or is a `ReplicaSet` of a Deployment of it.

@@ -3,8 +3,8 @@
 use super::watches::BatchChange;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::{
-    Cache, EvictionKind, GroupWrite, Known, Outcome, PodCondition, PodId, Setting, Turns,
-    UpstreamOutcome, upstream_job, upstream_job_of,
+    Cache, Coscheduling, EvictionKind, GroupWrite, Known, Outcome, PodCondition, PodId, Setting,
+    Turns, UpstreamOutcome, upstream_job, upstream_job_of,
 };
 use evictd_batch_objects::{Compat, PodGroup, PodGroupStatus, Queue, QueueState};
 use evictd_cluster_client::lease::Memo;
@@ -39,6 +39,8 @@ pub(crate) struct Batch {
     conf: Conf,
     cache: Cache,
     known: Known,
+    /// What is said already about groups that sessions do not read.
+    coscheduling: Coscheduling,
     /// The last reported result of each group of `scheduling.k8s.io`, by the job that stands for it.
     reported: HashMap<String, UpstreamOutcome>,
     /// Whether an object or the configuration has changed since the last session.
@@ -64,6 +66,7 @@ impl Batch {
             conf,
             cache,
             known: Known::default(),
+            coscheduling: Coscheduling::default(),
             reported: HashMap::new(),
             settings,
             changed: true,
@@ -142,6 +145,13 @@ impl Batch {
     ) -> Option<Arc<wire::Pod>> {
         let is_ours =
             |pod: &Arc<wire::Pod>| pod.spec.scheduler_name == self.settings.setting.scheduler;
+        let notice = pods
+            .new
+            .as_ref()
+            .and_then(|new| self.coscheduling.notice(new, &self.settings.setting));
+        if let Some(notice) = notice {
+            warn!("{notice}");
+        }
         let uid = |pod: &Option<Arc<wire::Pod>>| Some(Arc::clone(&pod.as_ref()?.metadata.uid));
         if let Some(old) = pods.old.as_ref().filter(|old| is_ours(old))
             && uid(&pods.new).as_ref() != Some(&old.metadata.uid)

@@ -1,7 +1,7 @@
 //! Reads a cluster from files: objects in every form that the scheduler's commands read, or a session as `simulate` reads it.
 
 use super::objects::{ClusterObjects, Object};
-use evictd_batch::session::Objects;
+use crate::cli::session_file;
 use evictd_batch_objects::{Job, NodeMetrics};
 use evictd_command::Failure;
 use evictd_document::{
@@ -75,11 +75,12 @@ fn is_session(document: &Document) -> bool {
 }
 
 fn session(document: &Document) -> Result<ClusterObjects, Failure> {
-    let objects: Objects = document.parse().map_err(Failure::input)?;
+    let (objects, warnings) = session_file::read(document)?;
     let FurtherObjects { jobs } = document.parse().map_err(Failure::input)?;
     Ok(ClusterObjects {
         objects,
         jobs,
+        warnings,
         ..ClusterObjects::default()
     })
 }

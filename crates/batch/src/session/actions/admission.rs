@@ -65,7 +65,7 @@ fn first_room(
     pool: Option<VictimPool>,
 ) -> Result<(), usize> {
     let mut placed = match gang {
-        Gang::Nothing => Ok(()),
+        Gang::Nothing | Gang::Unknown => Ok(()),
         _ => Err(0),
     };
     for within in tries {
@@ -110,13 +110,14 @@ fn with_domains(
     let Some((within, fit)) = best else {
         return words;
     };
-    let all = match gang {
-        Gang::Parts(parts) => parts.iter().map(|part| part.count).sum(),
-        Gang::Nothing | Gang::Sum(..) => 0,
+    // Of a sum of amounts no pods can be counted.
+    let counts = match gang {
+        Gang::Parts(parts) => Some((fit, parts.iter().map(|part| part.count).sum())),
+        Gang::Nothing | Gang::Unknown | Gang::Sum(..) => None,
     };
     format!(
         "{words}. {}",
-        domain_search::domain_message(session, job, within, (fit, all))
+        domain_search::domain_message(session, job, within, counts)
     )
 }
 
@@ -151,7 +152,9 @@ fn victim_pools(session: &Session<'_>, job_id: JobId, gang: &Gang) -> Vec<Victim
             return Vec::new();
         }
     }
-    let need = gang.need();
+    let Some(need) = gang.need() else {
+        return Vec::new();
+    };
     let mut all = Vec::new();
     if session.conf.actions.contains(&Action::Preempt)
         && session

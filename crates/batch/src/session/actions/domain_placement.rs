@@ -68,7 +68,7 @@ pub(super) fn target(
     let job = &session.tx.snapshot.jobs[job_id];
     // Its running pods fix the domain, and they suffice. So the others are tried there whatever fits.
     if let ([within], true) = (&*choice, job.ready() >= job.min_member) {
-        let words = domain_search::domain_message(session, job_id, *within, (0, 0));
+        let words = domain_search::domain_message(session, job_id, *within, None);
         session.tx.snapshot.jobs[job_id].best_domain = Some(words);
         return Some(DomainTarget {
             within: Some(*within),
@@ -89,7 +89,7 @@ pub(super) fn target(
         .snapshot
         .tasks_of(job_id, Status::Pending)
         .count();
-    let words = domain_search::domain_message(session, job_id, within, (tried.fit, waiting));
+    let words = domain_search::domain_message(session, job_id, within, Some((tried.fit, waiting)));
     session.tx.snapshot.jobs[job_id].best_domain = Some(words);
     Some(DomainTarget {
         within: Some(within),

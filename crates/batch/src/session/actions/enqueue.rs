@@ -81,7 +81,9 @@ fn promise(session: &mut Session<'_>, job_id: JobId) {
         return;
     }
     let queue = job.queue;
-    let need = gang::smallest_gang(session, job_id).need();
+    let Some(need) = gang::smallest_gang(session, job_id).need() else {
+        return;
+    };
     // Volcano promises nothing to a job without minResources, so that too many such jobs are enqueued.
     for shares in session.tx.plugins.each_shares_mut() {
         shares.add_inqueue(queue, &need);

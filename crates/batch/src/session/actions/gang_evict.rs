@@ -129,11 +129,11 @@ fn groups(session: &Session<'_>, kind: EvictionKind, job: JobId) -> Vec<HyperNod
     let Some(network) = &job.network else {
         return vec![top];
     };
-    let need = job.min_resources();
+    let need = job.min_resources.as_ref();
     let tiers = session.tx.tiers().gradient(
         network.nearness,
         top,
-        (network.allocated, &need),
+        (network.allocated, need),
         Purpose::Evict,
     );
     let arguments = session.conf.arguments_of(action_of(kind));
@@ -323,11 +323,12 @@ fn groups_of_part(
     };
     let part = &network.sub_jobs[part];
     let need = part.waiting(&snapshot.tasks);
-    let tiers =
-        session
-            .tx
-            .tiers()
-            .gradient(part.nearness, root, (part.allocated, &need), Purpose::Evict);
+    let tiers = session.tx.tiers().gradient(
+        part.nearness,
+        root,
+        (part.allocated, Some(&need)),
+        Purpose::Evict,
+    );
     tiers.into_iter().flatten().collect()
 }
 

@@ -8,7 +8,6 @@ use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::hyper_nodes::HyperNodeId;
 use crate::session::snapshot::ids::{DomainId, JobId, TaskId};
-use crate::session::snapshot::resource::Resource;
 use crate::session::snapshot::task::Status;
 use crate::session::transaction::{Operations, Placement};
 use evictd_batch_objects::Difference;
@@ -162,14 +161,14 @@ fn tiers_of_job(session: &Session<'_>, job: JobId) -> Vec<Vec<HyperNodeId>> {
     let top = snapshot.hyper_nodes.top();
     // Minimum resources may be those of more pods than the job needs to start.
     let need = match network.sub_jobs.as_slice() {
-        _ if !session.tx.compat.has(Difference::ElasticPartsStart) => job.min_resources(),
+        _ if !session.tx.compat.has(Difference::ElasticPartsStart) => job.min_resources.clone(),
         [part] => part.needed(&snapshot.tasks),
-        _ => Resource::default(),
+        _ => None,
     };
     session.tx.tiers().gradient(
         network.nearness,
         top,
-        (network.allocated, &need),
+        (network.allocated, need.as_ref()),
         Purpose::Allocate,
     )
 }
@@ -270,12 +269,12 @@ fn tiers_of_part(
     let need = if session.tx.compat.has(Difference::ElasticPartsStart) {
         part.needed(&snapshot.tasks)
     } else {
-        part.waiting(&snapshot.tasks)
+        Some(part.waiting(&snapshot.tasks))
     };
     session.tx.tiers().gradient(
         part.nearness,
         root,
-        (part.allocated, &need),
+        (part.allocated, need.as_ref()),
         Purpose::Allocate,
     )
 }
@@ -345,7 +344,7 @@ pub(super) fn record_best_domain(session: &mut Session<'_>, job: JobId) {
     let words = match domain_search::most_idle_domain(session, job, &choice) {
         Some((within, fit)) => {
             let waiting = session.tx.snapshot.tasks_of(job, Status::Pending).count();
-            domain_search::domain_message(session, job, within, (fit, waiting))
+            domain_search::domain_message(session, job, within, Some((fit, waiting)))
         }
         None => domain_search::no_domain_message(&session.tx.snapshot, job),
     };

@@ -141,7 +141,7 @@ impl Cache {
         (outcome, Some(observer.into_diagnosis()))
     }
 
-    pub(super) fn watched(
+    pub(in crate::session) fn watched(
         &mut self,
         cluster: &mut Cluster,
         conf: &Conf,

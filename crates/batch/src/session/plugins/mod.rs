@@ -389,13 +389,13 @@ pub(crate) trait Plugin: Debug {
         false
     }
 
-    /// The groups of nodes below `root` where tasks are tried that need so much, in the order of trial. `allocated` is the
-    /// group of those that have nodes.
+    /// The groups of nodes below `root` where tasks are tried that need so much, in the order of trial. Unknown needs leave no
+    /// group out. `allocated` is the group of those that have nodes.
     fn gradient(
         &self,
         nearness: Nearness,
         root: HyperNodeId,
-        (allocated, need): (Option<HyperNodeId>, &Resource),
+        (allocated, need): (Option<HyperNodeId>, Option<&Resource>),
         purpose: Purpose,
     ) -> Option<Vec<Vec<HyperNodeId>>> {
         None

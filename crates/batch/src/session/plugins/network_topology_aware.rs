@@ -257,7 +257,7 @@ impl NetworkTopologyAware {
         &self,
         root: HyperNodeId,
         tier: i32,
-        (allocated, need): (Option<HyperNodeId>, &Resource),
+        (allocated, need): (Option<HyperNodeId>, Option<&Resource>),
         purpose: Purpose,
     ) -> Vec<Vec<HyperNodeId>> {
         let Some(root) = self.search_root(root, tier, allocated) else {
@@ -268,7 +268,8 @@ impl NetworkTopologyAware {
         below.sort_unstable();
         for id in below {
             let group = self.hyper_nodes.at(id);
-            let eligible = allocated.is_some() || self.is_eligible(id, need, purpose);
+            let has_room = |need: &Resource| self.is_eligible(id, need, purpose);
+            let eligible = allocated.is_some() || need.is_none_or(has_room);
             if group.tier <= tier && eligible {
                 by_tier.entry(group.tier).or_default().push(id);
             }
@@ -314,7 +315,7 @@ impl Plugin for NetworkTopologyAware {
         &self,
         nearness: Nearness,
         root: HyperNodeId,
-        (allocated, need): (Option<HyperNodeId>, &Resource),
+        (allocated, need): (Option<HyperNodeId>, Option<&Resource>),
         purpose: Purpose,
     ) -> Option<Vec<Vec<HyperNodeId>>> {
         Some(match nearness.tier() {

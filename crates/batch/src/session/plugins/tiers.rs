@@ -185,7 +185,7 @@ impl<'s> Tiers<'s> {
         self,
         nearness: Nearness,
         root: HyperNodeId,
-        (allocated, need): (Option<HyperNodeId>, &Resource),
+        (allocated, need): (Option<HyperNodeId>, Option<&Resource>),
         purpose: Purpose,
     ) -> Vec<Vec<HyperNodeId>> {
         let mut plugins = self.each(Switch::HyperNodeGradient);

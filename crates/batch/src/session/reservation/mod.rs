@@ -399,6 +399,9 @@ fn keep(
     until: Timestamp,
     nodes: Vec<bool>,
 ) {
+    let Some(need) = gang::smallest_gang(session, job).need() else {
+        return;
+    };
     let priority =
         |job: JobId| session.tx.snapshot.queues[session.tx.snapshot.jobs[job].queue].priority;
     let after = |other: &JobId| {
@@ -436,7 +439,6 @@ fn keep(
         message,
         since,
     );
-    let need = gang::smallest_gang(session, job).need();
     session.reservation = Some(Reservation {
         job,
         need,

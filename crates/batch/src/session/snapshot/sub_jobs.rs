@@ -426,18 +426,68 @@ impl SubJob {
     }
 
     /// The sum of the requests of its pending tasks, if it cannot start without any of them. Otherwise the sum is not known.
-    pub(crate) fn needed(&self, tasks: &[Task]) -> Resource {
+    pub(crate) fn needed(&self, tasks: &[Task]) -> Option<Resource> {
         let waiting = self.count(tasks, |task| task.status == Status::Pending);
         let missing = self.min_available - self.count(tasks, Task::is_there);
-        if waiting > missing {
-            return Resource::default();
-        }
-        self.waiting(tasks)
+        (waiting <= missing).then(|| self.waiting(tasks))
     }
 
     /// The highest priority of its tasks.
     pub(crate) fn priority(&self, tasks: &[Task]) -> i32 {
         let priorities = self.tasks.iter().map(|task| tasks[task.index()].priority);
         priorities.max().unwrap_or(0).max(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conf::Conf;
+    use crate::session::observer::Observer;
+    use crate::session::{Cache, Objects, Session, Setting};
+    use evictd_batch_objects::Compat;
+    use evictd_placement::Cluster;
+    use serde_json::json;
+
+    /// The cores that the only part of the only job needs to start.
+    struct Needs(Vec<Option<f64>>);
+
+    impl Observer for Needs {
+        fn opened(&mut self, session: &Session<'_>) {
+            let snapshot = &session.tx.snapshot;
+            let networks = snapshot.jobs.iter().filter_map(|job| job.network.as_ref());
+            let parts = networks.flat_map(|network| &network.sub_jobs);
+            let needs = parts.map(|part| part.needed(&snapshot.tasks));
+            self.0.extend(needs.map(|need| need.map(|need| need.cpu)));
+        }
+    }
+
+    #[test]
+    fn what_a_part_needs_to_start_is_known_only_if_it_needs_all_pods_that_wait() {
+        for (least, expected) in [(4, Some(5000.0)), (3, Some(5000.0)), (2, None), (1, None)] {
+            let pods = [("a", "", "2"), ("b", "", "3"), ("c", "node", "4")];
+            let pods = pods.map(|(name, node, cpu)| {
+                let phase = if node.is_empty() { "Pending" } else { "Running" };
+                json!({"metadata": {"name": name, "uid": name, "annotations": {"scheduling.k8s.io/group-name": "job"}},
+                    "spec": {"schedulerName": "volcano", "nodeName": node,
+                        "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+                    "status": {"phase": phase}})
+            });
+            let objects = json!({
+                "nodes": [{"metadata": {"name": "node"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}],
+                "queues": [{"metadata": {"name": "default"}, "status": {"state": "Open"}}],
+                "podGroups": [{"metadata": {"name": "job"},
+                    "spec": {"minMember": least, "networkTopology": {"mode": "soft"}}}],
+                "pods": pods,
+            });
+            let objects: Objects = serde_json::from_value(objects).unwrap();
+            let mut cluster = Cluster::new();
+            cluster.add_node(&objects.nodes[0]);
+            let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
+            let mut needs = Needs(Vec::new());
+            let conf = Conf::read("").unwrap();
+            cache.watched(&mut cluster, &conf, Compat::EVICTD, &mut needs);
+            assert_eq!(needs.0, [expected], "{least}");
+        }
     }
 }
