@@ -20,6 +20,10 @@ pub struct Report {
     pub makespan_seconds: f64,
     /// By resource, the part of the cluster that pods held on average over the makespan (0 to 1).
     pub utilization: BTreeMap<String, f64>,
+    /// By resource, the part of the cluster that was free while a job waited, averaged over the makespan (0 to 1).
+    pub free_while_waiting: BTreeMap<String, f64>,
+    /// The same on nodes that were reserved for a job that had waited long.
+    pub reserved_while_waiting: BTreeMap<String, f64>,
     /// Jain's index over time; absent where never two queues wanted something at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,

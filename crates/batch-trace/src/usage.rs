@@ -3,8 +3,9 @@
 use super::fairness::{self, Claim};
 use super::series::Series;
 use super::wire::{Queue, Trace};
+use evictd_batch::session::{Amount, Amounts as SessionAmounts};
 use evictd_pod::Quantity;
-use evictd_pod::resources::PODS;
+use evictd_pod::resources::{MEMORY, PODS};
 use evictd_pod::wire::ResourceList;
 use std::collections::BTreeMap;
 
@@ -21,6 +22,14 @@ struct QueueAccount {
     most: Vec<f64>,
     holds: Amounts,
     waits: Amounts,
+}
+
+/// The free part of a resource while a job waits.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Free {
+    pub(super) all: f64,
+    /// That on nodes reserved for a job.
+    pub(super) reserved: f64,
 }
 
 /// The books of all queues.
@@ -41,6 +50,10 @@ pub(super) struct UsageRecorder {
     series: Series,
     /// The same amounts, added up over all of the time.
     sums: Vec<f64>,
+    /// Of each resource the part that is free on nodes reserved for a job that waits.
+    reserved: Vec<f64>,
+    /// Of each resource the free part, and that on reserved nodes, added up over the time with a job that waits.
+    free: Vec<Free>,
     /// How long Jain's index was about so many thousandths, in milliseconds.
     index_times: Vec<u64>,
 }
@@ -73,6 +86,8 @@ impl UsageRecorder {
             stale: true,
             series: Series::new(0),
             sums: Vec::new(),
+            reserved: Vec::new(),
+            free: Vec::new(),
             index_times: vec![0; usize::from(STEPS) + 1],
         };
         recorder.accounts = queues.iter().map(|queue| recorder.account(queue)).collect();
@@ -80,6 +95,8 @@ impl UsageRecorder {
         recorder.amounts = vec![None; width];
         recorder.series = Series::new(width);
         recorder.sums = vec![0.0; width];
+        recorder.reserved = vec![0.0; recorder.resources.len()];
+        recorder.free = vec![Free::default(); recorder.resources.len()];
         recorder
     }
 
@@ -137,6 +154,16 @@ impl UsageRecorder {
         self.stale = true;
     }
 
+    /// The free amounts of the nodes that are now reserved for a job that waits. Account for the time before first.
+    pub(super) fn reserves(&mut self, free: Option<&SessionAmounts>) {
+        let all = self.resources.iter().zip(&self.capacity);
+        let parts = all.map(|(name, all)| {
+            let amount = free.and_then(|free| free.get(&**name));
+            amount.map_or(0.0, |amount| part(nanos(name, *amount), *all))
+        });
+        self.reserved = parts.collect();
+    }
+
     /// Accounts for the time up to a moment; later changes count from there.
     #[expect(clippy::cast_precision_loss, reason = "spans are below 2⁵³ ms")]
     pub(super) fn advance(&mut self, now: u64) {
@@ -151,6 +178,7 @@ impl UsageRecorder {
         for (sum, amount) in self.sums.iter_mut().zip(&self.amounts) {
             *sum += amount.unwrap_or(0.0) * lasted as f64;
         }
+        self.add_free(lasted as f64);
         if let Some(index) = self.amounts[self.width()] {
             let steps = f64::from(STEPS);
             let step = (0..=STEPS)
@@ -161,6 +189,21 @@ impl UsageRecorder {
         let (from, to) = (self.now - self.began, now - self.began);
         self.series.add(from, to, &self.amounts);
         self.now = now;
+    }
+
+    /// Adds what is free for so many milliseconds, if a job waits.
+    fn add_free(&mut self, lasted: f64) {
+        if self.waiting == 0 {
+            return;
+        }
+        for resource in 0..self.resources.len() {
+            let queues = (0..self.accounts.len()).map(|queue| queue * self.resources.len());
+            let held = queues.filter_map(|queue| self.amounts[queue + resource]);
+            let all = (1.0 - held.sum::<f64>()).max(0.0);
+            let free = &mut self.free[resource];
+            free.all += all * lasted;
+            free.reserved += self.reserved[resource].min(all) * lasted;
+        }
     }
 
     /// How many amounts belong to queues.
@@ -212,6 +255,17 @@ impl UsageRecorder {
         sum / self.lasted().max(1) as f64
     }
 
+    /// The part of a resource that was free while a job waited, averaged over all of the time.
+    #[expect(clippy::cast_precision_loss, reason = "spans are below 2⁵³ ms")]
+    pub(super) fn free(&self, resource: usize) -> Free {
+        let lasted = self.lasted().max(1) as f64;
+        let Free { all, reserved } = self.free[resource];
+        Free {
+            all: all / lasted,
+            reserved: reserved / lasted,
+        }
+    }
+
     /// The part of a resource that was held on average.
     pub(super) fn utilization(&self, resource: usize) -> f64 {
         let queues = 0..self.accounts.len();
@@ -240,6 +294,17 @@ impl UsageRecorder {
     pub(super) const fn series(&self) -> &Series {
         &self.series
     }
+}
+
+/// An amount of a session in billionths of the resource's unit.
+#[expect(clippy::cast_possible_truncation, reason = "amounts are whole numbers")]
+fn nanos(name: &str, Amount(amount): Amount) -> i128 {
+    let unit = if name == MEMORY {
+        1_000_000_000
+    } else {
+        1_000_000
+    };
+    amount as i128 * unit
 }
 
 fn change(amounts: &mut Amounts, by: &Amounts, times: i128) {

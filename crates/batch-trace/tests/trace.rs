@@ -478,3 +478,23 @@ fn a2_published_configurations_bind_what_fits_and_are_reported() {
         assert!(report.wait_seconds.max < 5.0, "{text}\n{report:?}");
     }
 }
+
+#[test]
+fn what_is_free_while_a_job_waits_is_counted_and_what_of_it_is_reserved() {
+    let jobs = [
+        job("first", "a", [0, 100], [1, 1, 4]),
+        job("gang", "a", [1, 10], [2, 2, 4]),
+        job("small", "a", [12, 1], [1, 1, 1]),
+    ];
+    let conf = format!(
+        "{FIFO}configurations:\n- name: allocate\n  arguments: {{reservation.afterSeconds: 10}}\n"
+    );
+    let report = played(&cluster(2, &jobs), &conf);
+    assert_eq!(report.finished, 3);
+    // Half of the cluster is free until the gang starts, and reserved for it once it has waited for ten seconds.
+    let seconds = |part: f64| part * report.makespan_seconds;
+    let free = seconds(report.free_while_waiting["cpu"]);
+    assert!((free - 99.0 / 2.0).abs() < 1.5, "{free}");
+    let reserved = seconds(report.reserved_while_waiting["cpu"]);
+    assert!((reserved - 88.0 / 2.0).abs() < 1.5, "{reserved}");
+}

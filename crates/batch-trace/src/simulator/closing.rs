@@ -37,6 +37,10 @@ pub(super) fn report(simulator: &Simulator<'_>) -> Report {
         broken_off: simulator.broken_off,
         makespan_seconds: in_seconds(simulator.usage.lasted()),
         utilization: by_resource(simulator, |resource| simulator.usage.utilization(resource)),
+        free_while_waiting: by_resource(simulator, |resource| simulator.usage.free(resource).all),
+        reserved_while_waiting: by_resource(simulator, |resource| {
+            simulator.usage.free(resource).reserved
+        }),
         fairness: simulator
             .usage
             .fairness()

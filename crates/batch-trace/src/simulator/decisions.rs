@@ -17,8 +17,10 @@ impl Simulator<'_> {
         // A row of sessions that change only conditions ends the simulation.
         self.idle = if acts { 0 } else { self.idle + 1 };
         // Usage is constant between changes, so it is recorded only before one.
-        if acts {
+        if acts || outcome.reserved_free != self.reserved_free {
             self.usage.advance(self.now);
+            self.usage.reserves(outcome.reserved_free.as_ref());
+            self.reserved_free.clone_from(&outcome.reserved_free);
         }
         for (key, node) in &outcome.binds {
             self.bind(key, node);

@@ -11,7 +11,7 @@ use super::wire::{Queue, Seconds, Trace};
 use super::world::World;
 use events::Event;
 use evictd_batch::conf::Conf;
-use evictd_batch::session::Outcome;
+use evictd_batch::session::{Amounts as SessionAmounts, Outcome};
 use evictd_batch_objects::{Compat, PodGroup};
 use evictd_pod::wire::Pod;
 use hashbrown::HashMap;
@@ -57,6 +57,8 @@ pub struct Simulator<'t> {
     /// Pods that wait for a node.
     waiting: usize,
     outcome: Outcome,
+    /// What the last session left free on nodes reserved for a job.
+    reserved_free: Option<SessionAmounts>,
     sessions: u64,
     /// Sessions in a row without a binding or an eviction.
     idle: u32,
@@ -148,6 +150,7 @@ impl<'t> Simulator<'t> {
             unsettled: false,
             waiting: 0,
             outcome: Outcome::default(),
+            reserved_free: None,
             sessions: 0,
             idle: 0,
             evictions: 0,

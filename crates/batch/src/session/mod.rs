@@ -84,9 +84,9 @@ pub use extender_calls::ExtenderCalls;
 pub use known::{GroupWrite, Known};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
-    Amounts, Event, Eviction, GroupOutcome, HyperNodeOutcome, JobGroupOutcome, JobShareOutcome,
-    NumaAssignment, ObjectKind, Outcome, PodCondition, QueueOutcome, QueueTreeOutcome, Refused,
-    UpstreamOutcome,
+    Amount, Amounts, Event, Eviction, GroupOutcome, HyperNodeOutcome, JobGroupOutcome,
+    JobShareOutcome, NumaAssignment, ObjectKind, Outcome, PodCondition, QueueOutcome,
+    QueueTreeOutcome, Refused, UpstreamOutcome,
 };
 
 pub use pod_id::PodId;
@@ -147,6 +147,7 @@ impl<'c> Session<'c> {
         reservation::reserve(&mut session);
         session.act(observer);
         close::report_actions(&session.tx, &mut outcome);
+        outcome.reserved_free = close::reserved_free(&session);
         close::close(&mut session, &mut outcome);
         outcome.again_at = session
             .reservation

@@ -110,6 +110,9 @@ pub struct Outcome {
     /// When another session is due without further changes: the reservation ends then.
     #[serde(skip)]
     pub again_at: Option<Timestamp>,
+    /// The free amounts of the nodes that are reserved for a job that waits. `None` if none are.
+    #[serde(skip)]
+    pub reserved_free: Option<Amounts>,
 }
 
 /// The processors of a pod.

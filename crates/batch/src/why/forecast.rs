@@ -73,6 +73,8 @@ impl WhatIf<'_> {
             self.change(pod, |pod: &mut Pod| {
                 pod.spec.node_name.clone_from(node);
                 pod.status.phase = PodPhase::Running;
+                // The nomination is fulfilled.
+                pod.status.nominated_node_name.clear();
             });
         }
         for eviction in &outcome.evicted {
@@ -80,10 +82,21 @@ impl WhatIf<'_> {
             self.change(&eviction.pod, |pod: &mut Pod| {
                 pod.spec.node_name.clear();
                 pod.status.phase = PodPhase::Pending;
+                pod.status.nominated_node_name.clear();
                 pod.metadata.uid = format!("{}-anew", pod.metadata.uid).into();
             });
         }
+        // Without the nomination, the victims would take the room that they have made.
+        let nominated = outcome.pod_conditions.iter();
+        let nominated = nominated
+            .filter_map(|(key, condition)| Some((key, condition.nominated_node_name.as_ref()?)));
         let mut changed = !outcome.binds.is_empty() || !outcome.evicted.is_empty();
+        for (pod, node) in nominated {
+            self.change(pod, |pod: &mut Pod| {
+                changed |= pod.status.nominated_node_name != *node;
+                pod.status.nominated_node_name.clone_from(node);
+            });
+        }
         for (key, pod_group) in outcome
             .pod_groups
             .iter()

@@ -580,3 +580,30 @@ fn b11_a_group_of_coscheduling_is_told_apart_from_those_that_sessions_read() {
         );
     }
 }
+
+#[test]
+fn a6_the_room_of_evicted_pods_goes_to_the_job_that_they_were_evicted_for() {
+    // The gang came first, so that its pods would take their room again.
+    let tiers: [&[&str]; 2] = [
+        &["priority", "gang", "conformance"],
+        &["predicates", "capacity", "nodeorder"],
+    ];
+    let deserved = json!({"deserved": {"cpu": "5", "memory": "42Gi"}});
+    let of = |queue: &str, cpu: &str| json!({"queue": queue, "minResources": {"cpu": cpu}});
+    let scenario = Scenario::new(&conf("enqueue, allocate, reclaim, backfill", &tiers))
+        .node("a", "8")
+        .node("b", "8")
+        .queue("q0", &deserved)
+        .queue("q2", &deserved)
+        .job_with("big", 4, "Running", &of("q0", "16"))
+        .running("big", 0, &["a", "a", "b", "b"], "4")
+        .job_with("train", 1, "Pending", &of("q2", "4"))
+        .waiting("train", 1, "4");
+    let answer = asked(scenario);
+    assert_eq!(answer.state, State::Starts, "{}", answer.headline);
+    assert!(
+        answer.headline.contains("have made room"),
+        "{}",
+        answer.headline
+    );
+}

@@ -225,6 +225,11 @@ fn carry_out(objects: &mut Objects, outcome: &Outcome) {
         if let Some(node) = outcome.binds.get(&key) {
             pod.spec.node_name.clone_from(node);
             pod.status.phase = PodPhase::Running;
+            pod.status.nominated_node_name.clear();
+        }
+        let condition = outcome.pod_conditions.get(&key);
+        if let Some(node) = condition.and_then(|own| own.nominated_node_name.as_ref()) {
+            pod.status.nominated_node_name.clone_from(node);
         }
         if outcome.evicted.iter().any(|own| own.pod == key) {
             pod.spec.node_name.clear();

@@ -3,7 +3,7 @@
 
 mod messages;
 mod report;
-pub(super) use report::{report_actions, report_open};
+pub(super) use report::{report_actions, report_open, reserved_free};
 mod upstream;
 
 use super::Session;

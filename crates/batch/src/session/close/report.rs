@@ -1,6 +1,7 @@
 //! Reports the state when a session opens and after its actions.
 
 use crate::conf::PluginName;
+use crate::session::Session;
 use crate::session::objects::{ROOT, quantity};
 use crate::session::outcome::{
     Amount, Amounts, Eviction, HyperNodeOutcome, JobGroupOutcome, JobShareOutcome, NumaAssignment,
@@ -237,6 +238,18 @@ fn queue_tree(tx: &Transaction<'_>) -> Option<BTreeMap<String, QueueTreeOutcome>
         Some((queue.name.to_string(), outcome))
     });
     Some(queues.collect())
+}
+
+/// The free amounts of reserved nodes.
+pub(crate) fn reserved_free(session: &Session<'_>) -> Option<Amounts> {
+    let reservation = session.reservation.as_ref()?;
+    let snapshot = &session.tx.snapshot;
+    let mut free = Resource::default();
+    let nodes = snapshot.nodes.iter().zip(&reservation.nodes);
+    nodes
+        .filter(|(_, reserved)| **reserved)
+        .for_each(|(node, _)| free.add(&node.idle));
+    Some(amounts(snapshot, &free))
 }
 
 fn queue_outcome(snapshot: &Snapshot, share: &QueueShare, all: bool) -> QueueOutcome {

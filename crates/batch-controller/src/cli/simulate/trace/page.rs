@@ -83,6 +83,23 @@ fn all_figures(first: &Report) -> Vec<Figure> {
             (all > 0.0).then(|| lost / all)
         })
     });
+    let free = first.free_while_waiting.keys().map(|resource| {
+        let name = format!("{resource} free while a job waits");
+        let resource = resource.clone();
+        Figure::new(&name, Unit::Percent, move |report| {
+            report.free_while_waiting.get(&resource).copied()
+        })
+    });
+    let reserved = first.reserved_while_waiting.keys().map(|resource| {
+        let name = format!("{resource} of it reserved");
+        let resource = resource.clone();
+        Figure::new(&name, Unit::Percent, move |report| {
+            let all = report.free_while_waiting.get(&resource)?;
+            let reserved = report.reserved_while_waiting.get(&resource)?;
+            (*all > 0.0).then(|| reserved / all)
+        })
+    });
+    let free = free.zip(reserved).flat_map(<[Figure; 2]>::from);
     let by_resource = utilization.zip(lost_work).flat_map(<[Figure; 2]>::from);
     let fairness_and_waits = [
         Figure::new("fairness, mean", Unit::Index, |report| {
@@ -124,6 +141,7 @@ fn all_figures(first: &Report) -> Vec<Figure> {
     general
         .into_iter()
         .chain(by_resource)
+        .chain(free)
         .chain(fairness_and_waits)
         .chain(evictions)
         .collect()
