@@ -138,6 +138,7 @@ fn b11_groups_of_coscheduling_are_told_apart_once_and_those_of_its_api_are_left_
     input["podGroups"][0]["apiVersion"] = json!("scheduling.x-k8s.io/v1alpha1");
     let mut elsewhere = input["pods"][0].clone();
     elsewhere["metadata"]["name"] = json!("elsewhere");
+    elsewhere["metadata"]["uid"] = json!("elsewhere");
     elsewhere["spec"]["schedulerName"] = json!("scheduler-plugins-scheduler");
     input["pods"].as_array_mut().unwrap().push(elsewhere);
     for (form, bound, treatment) in [
