@@ -70,8 +70,7 @@ impl Coscheduling {
         Some(if is_ours {
             let treatment = treatment(setting.plain_pods);
             format!(
-                "{of_plugin}, which sessions do not read: such pods of scheduler {scheduler} {treatment}, unless they name a \
-                 PodGroup of scheduling.volcano.sh or scheduling.k8s.io"
+                "{of_plugin}, which sessions do not read: such pods of scheduler {scheduler} {treatment}"
             )
         } else {
             format!(
