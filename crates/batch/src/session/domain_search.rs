@@ -151,13 +151,13 @@ pub(crate) fn domain_message(
     }
     let network = job.network.as_ref();
     let tier = network.and_then(|network| network.nearness.tier());
-    let place = match tier.filter(|_| of_group) {
-        Some(tier) => format!("in one HyperNode of tier {tier} or lower"),
-        None => {
+    let place = tier.filter(|_| of_group).map_or_else(
+        || {
             let keys = job.topology().join(" and the same ");
             format!("on nodes with the same {keys}")
-        }
-    };
+        },
+        |tier| format!("in one HyperNode of tier {tier} or lower"),
+    );
     let room = match (counts, of_group) {
         (None, _) => "none of them has room for all".to_owned(),
         (Some((fit, all)), true) => format!("at best there is room for {fit} of {all}, in {best}"),

@@ -441,7 +441,6 @@ impl SubJob {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::conf::Conf;
     use crate::session::observer::Observer;
     use crate::session::{Cache, Objects, Session, Setting};
