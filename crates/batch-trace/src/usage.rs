@@ -3,7 +3,7 @@
 use super::fairness::{self, Claim};
 use super::series::Series;
 use super::wire::{Queue, Trace};
-use evictd_batch::session::{Amount, Amounts as SessionAmounts};
+use evictd_batch::session::Amounts as SessionAmounts;
 use evictd_pod::Quantity;
 use evictd_pod::resources::{MEMORY, PODS};
 use evictd_pod::wire::ResourceList;
@@ -159,7 +159,7 @@ impl UsageRecorder {
         let all = self.resources.iter().zip(&self.capacity);
         let parts = all.map(|(name, all)| {
             let amount = free.and_then(|free| free.get(&**name));
-            amount.map_or(0.0, |amount| part(nanos(name, *amount), *all))
+            amount.map_or(0.0, |amount| part(nanos(name, amount.0), *all))
         });
         self.reserved = parts.collect();
     }
@@ -298,7 +298,7 @@ impl UsageRecorder {
 
 /// An amount of a session in billionths of the resource's unit.
 #[expect(clippy::cast_possible_truncation, reason = "amounts are whole numbers")]
-fn nanos(name: &str, Amount(amount): Amount) -> i128 {
+fn nanos(name: &str, amount: f64) -> i128 {
     let unit = if name == MEMORY {
         1_000_000_000
     } else {

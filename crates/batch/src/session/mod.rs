@@ -84,9 +84,9 @@ pub use extender_calls::ExtenderCalls;
 pub use known::{GroupWrite, Known};
 pub use objects::{Objects, Setting, reads_annotation};
 pub use outcome::{
-    Amount, Amounts, Event, Eviction, GroupOutcome, HyperNodeOutcome, JobGroupOutcome,
-    JobShareOutcome, NumaAssignment, ObjectKind, Outcome, PodCondition, QueueOutcome,
-    QueueTreeOutcome, Refused, UpstreamOutcome,
+    Amounts, Event, Eviction, GroupOutcome, HyperNodeOutcome, JobGroupOutcome, JobShareOutcome,
+    NumaAssignment, ObjectKind, Outcome, PodCondition, QueueOutcome, QueueTreeOutcome, Refused,
+    UpstreamOutcome,
 };
 
 pub use pod_id::PodId;
