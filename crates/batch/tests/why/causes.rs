@@ -1,7 +1,7 @@
 //! What a job waits for: the first line, and what would start it.
 
 use crate::scenario::{Scenario, conf};
-use crate::{ALL, ask, why, words};
+use crate::{ALL, why, words};
 use evictd_batch::why::{Answer, State};
 use serde_json::json;
 
@@ -537,48 +537,6 @@ fn a5_a_closed_queue_above_the_jobs_queue_is_named_and_opened() {
         "{:?}",
         words(&answer)
     );
-}
-
-#[test]
-fn b11_a_group_of_coscheduling_is_told_apart_from_those_that_sessions_read() {
-    for label in [
-        "scheduling.x-k8s.io/pod-group",
-        "pod-group.scheduling.sigs.k8s.io",
-    ] {
-        let mark = |group: &str| {
-            json!({"metadata": {"labels": {label: "g"},
-                "annotations": {"scheduling.k8s.io/group-name": group}}})
-        };
-        let remark = |scenario: Scenario| {
-            let more = asked(scenario).more.into_iter();
-            more.filter(|more| more.contains(&format!("{label}=g")))
-                .count()
-        };
-        let bare = Scenario::new(ALL).node("a", "1");
-        assert_eq!(remark(bare.pod("train", "", "4", &mark(""))), 1);
-        let member = Scenario::new(ALL).node("a", "1").job("train", 1, "Inqueue");
-        assert_eq!(
-            remark(member.pod("train-0", "train", "4", &mark("train"))),
-            0
-        );
-        // Of another scheduler, by the name of the group.
-        let mut other = mark("");
-        other["spec"] = json!({"schedulerName": "scheduler-plugins-scheduler"});
-        let other = Scenario::new(ALL)
-            .node("a", "1")
-            .pod("g-0", "", "4", &other);
-        let answer = ask(&other.objects(), &[], "g").unwrap();
-        assert!(
-            answer.headline.contains("scheduler-plugins-scheduler"),
-            "{}",
-            answer.headline
-        );
-        assert!(
-            answer.more.join(" ").contains("leave them alone"),
-            "{:?}",
-            answer.more
-        );
-    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Kubernetes' own pod groups, `scheduling.k8s.io`.
 
-use crate::{ask, why, words};
+use crate::scenario::Scenario;
+use crate::{ALL, ask, why, words};
 use evictd_batch::session::Objects;
 use evictd_batch::why::{Answer, State};
 use evictd_test_objects as objects;
@@ -126,4 +127,46 @@ fn a_group_is_found_by_its_name_and_by_a_pod_of_it_and_its_queue_is_known() {
         of(alone).headline,
         "train waits: no pod with schedulerName volcano is of it"
     );
+}
+
+#[test]
+fn b11_a_group_of_coscheduling_is_told_apart_from_those_that_sessions_read() {
+    for label in [
+        "scheduling.x-k8s.io/pod-group",
+        "pod-group.scheduling.sigs.k8s.io",
+    ] {
+        let mark = |group: &str| {
+            json!({"metadata": {"labels": {label: "g"},
+                "annotations": {"scheduling.k8s.io/group-name": group}}})
+        };
+        let remark = |scenario: Scenario| {
+            let more = why(&scenario.objects(), &[]).more.into_iter();
+            more.filter(|more| more.contains(&format!("{label}=g")))
+                .count()
+        };
+        let bare = Scenario::new(ALL).node("a", "1");
+        assert_eq!(remark(bare.pod("train", "", "4", &mark(""))), 1);
+        let member = Scenario::new(ALL).node("a", "1").job("train", 1, "Inqueue");
+        assert_eq!(
+            remark(member.pod("train-0", "train", "4", &mark("train"))),
+            0
+        );
+        // Of another scheduler, by the name of the group.
+        let mut other = mark("");
+        other["spec"] = json!({"schedulerName": "scheduler-plugins-scheduler"});
+        let other = Scenario::new(ALL)
+            .node("a", "1")
+            .pod("g-0", "", "4", &other);
+        let answer = ask(&other.objects(), &[], "g").unwrap();
+        assert!(
+            answer.headline.contains("scheduler-plugins-scheduler"),
+            "{}",
+            answer.headline
+        );
+        assert!(
+            answer.more.join(" ").contains("leave them alone"),
+            "{:?}",
+            answer.more
+        );
+    }
 }
