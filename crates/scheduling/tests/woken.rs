@@ -558,3 +558,27 @@ proptest! {
         }
     }
 }
+
+/// S7-192: the rule taints every device, until it changes or is deleted.
+#[test]
+fn s7_192_a_rule_that_no_longer_taints_wakes_the_pod_that_waits_for_devices() {
+    let kinds = KINDS
+        .iter()
+        .flat_map(|kind| std::iter::repeat_n(kind.0, kind.1));
+    let rule = kinds
+        .clone()
+        .position(|kind| kind == "DeviceTaintRule")
+        .unwrap();
+    let mut waits = [0; FIELDS];
+    waits[8] = 5;
+    // Another effect, another device, and no rule any more.
+    for (field, number) in [(0, 4), (3, 5), (FIELDS - 1, 0)] {
+        let mut draws = vec![[0; FIELDS]; kinds.clone().count()];
+        draws[rule][2] = 5;
+        let mut world = World::new(false, Release::V1_37, &draws, waits);
+        assert!(!world.attempt() && !world.fits(), "{field}");
+        let what = world.change(rule, field, number);
+        assert!(world.fits(), "{what}");
+        assert!(world.attempt(), "{what}");
+    }
+}
