@@ -287,6 +287,24 @@ fn no_trace_of_jobs_on_near_nodes_goes_in_circles() {
     no_circles(name, &near_cases(&GANG_ACTIONS), 40);
 }
 
+/// Each was once among those with a mistake: a configuration, and a trace in the line after it.
+#[test]
+fn traces_that_were_found_with_a_mistake_have_none() {
+    let mut conf = String::new();
+    for line in include_str!("found.txt").lines() {
+        if !line.starts_with('{') {
+            conf.push_str(line);
+            conf.push('\n');
+            continue;
+        }
+        let case = Case {
+            conf: std::mem::take(&mut conf),
+            trace: serde_json::from_str(line).unwrap(),
+        };
+        assert_eq!(mistake(&case, &Both::of(&case)), None, "{}", case.conf);
+    }
+}
+
 /// The sums over many traces.
 #[derive(Default)]
 struct Sums {

@@ -33,6 +33,14 @@ impl Action {
         Self::Shuffle,
     ];
 
+    /// Whether it evicts pods to make room for others.
+    pub(crate) const fn takes_room(self) -> bool {
+        matches!(
+            self,
+            Self::Preempt | Self::Reclaim | Self::GangPreempt | Self::GangReclaim
+        )
+    }
+
     /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -164,8 +164,16 @@ impl<'c> Session<'c> {
 impl Session<'_> {
     /// Runs the configured actions in order.
     fn act(&mut self, observer: &mut impl Observer) {
+        let first = self
+            .conf
+            .actions
+            .iter()
+            .position(|action| action.takes_room());
         for (at, action) in self.conf.actions.iter().enumerate() {
             self.allocates_later = self.conf.actions[at + 1..].contains(&Action::Allocate);
+            if self.allocates_later && first == Some(at) {
+                actions::allocate_nominated(self);
+            }
             match action {
                 Action::Enqueue => actions::enqueue(self),
                 Action::Allocate => actions::allocate(self),

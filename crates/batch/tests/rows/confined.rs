@@ -341,3 +341,16 @@ fn with_volcanos_compat_a_gang_is_also_in_one_domain() {
     assert_eq!(placed(&outcome, "t"), ("b".to_owned(), 2));
     assert_eq!(told(&outcome, "t"), Some(&UpstreamOutcome::Scheduled));
 }
+
+#[test]
+fn a_gang_that_no_domain_can_hold_keeps_no_share() {
+    let nodes = racks(&[("a1", "4"), ("b1", "4")]);
+    let tiers: &[&[&str]] = &[&["gang"], &["proportion", "predicates"]];
+    let more = json!({"nodes": nodes, "conf": conf("allocate", tiers)});
+    let mut pods = members("never", 5);
+    pods.extend(members("whole", 5));
+    let groups = [confined("never", 5, "other"), gang("whole", 5, "")];
+    let outcome = session("0", &groups, &pods, &more);
+    let of = |job: &str| outcome.binds.keys().filter(|pod| pod.contains(job)).count();
+    assert_eq!((of("whole"), of("never")), (5, 0));
+}

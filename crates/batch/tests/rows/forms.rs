@@ -482,6 +482,18 @@ fn a_gang_that_empty_nodes_cannot_hold_keeps_no_share() {
     };
     // Seven of these ask for less than the three nodes have, and each node holds two.
     assert_eq!(bound(7), 3);
+    // One of 5 cores is less than the share of its queue.
+    let outcome = Scenario::new(&conf)
+        .queue("r", &json!({}))
+        .node("a", "4")
+        .node("b", "4")
+        .node("c", "4")
+        .job("whole", 2, "Inqueue")
+        .waiting("whole", 2, "4")
+        .job_with("never", 1, "Inqueue", &json!({"queue": "r"}))
+        .waiting("never", 1, "5")
+        .run_as(only(Difference::LendUnusableShare));
+    assert_eq!(outcome.binds.len(), 2);
     assert_eq!(bound(4), 4);
 }
 

@@ -439,3 +439,19 @@ fn s6_178_an_elastic_job_starts_where_not_all_its_pods_fit() {
         );
     }
 }
+
+#[test]
+fn a_gang_that_no_hyper_node_can_hold_keeps_no_share() {
+    let bound = |near: usize| {
+        let plugins = "gang proportion predicates network-topology-aware";
+        let racks = Racks::new("allocate", plugins)
+            .job("whole", &json!({"queue": "new"}), &[""; 5])
+            .job("near", &hard("old", 1), &vec![""; near]);
+        let outcome = racks.run(Compat::EVICTD);
+        let of = |job: &str| outcome.binds.keys().filter(|pod| pod.contains(job)).count();
+        (of("whole"), of("near"))
+    };
+    // Half of the nodes is too little for one of them. A rack holds four.
+    assert_eq!(bound(4), (0, 4));
+    assert_eq!(bound(5), (5, 0));
+}

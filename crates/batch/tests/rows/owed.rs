@@ -74,6 +74,32 @@ fn no_order_of_actions_stalls_a_job_that_fits() {
     assert!(stalled > 0);
 }
 
+/// Some pods may be evicted for it, and none has to.
+#[test]
+fn no_action_for_gangs_stalls_a_job_that_fits() {
+    for actions in ["gangreclaim, allocate", "gangpreempt, allocate"] {
+        let of =
+            |queue: &str, priority: &str| json!({"queue": queue, "priorityClassName": priority});
+        let scenario = Scenario::new(&capacity(actions))
+            .node("n", "8")
+            .class("high", 10)
+            .queue("owner", &json!({"deserved": {"cpu": "4"}}))
+            .queue("other", &json!({"deserved": {"cpu": "1"}}))
+            .job_with("runs", 1, "Running", &of("other", ""))
+            .running("runs", 0, &["n", "n"], "1")
+            .job_with("low", 1, "Running", &of("owner", ""))
+            .running("low", 0, &["n"], "1")
+            .job_with("hello", 2, "Inqueue", &of("owner", "high"))
+            .waiting("hello", 2, "1");
+        let outcome = scenario.run_as(Compat::EVICTD);
+        let bound = short(&outcome.bound);
+        assert_eq!(bound, ["hello-work-0", "hello-work-1"], "{actions}");
+        assert!(evicted(&outcome).is_empty(), "{actions}");
+        let holds = scenario.run_as(Compat::EVICTD.without(Difference::LeaveToAllocate));
+        assert!(holds.bound.is_empty(), "{actions}");
+    }
+}
+
 /// A node of 10 GPUs, of which a queue holds 8 and deserves 4. Another one deserves 6 and asks for as many as it has
 /// pods of one.
 fn gpus(deserved: [Value; 2]) -> Scenario {
@@ -224,6 +250,30 @@ fn room_that_was_made_for_a_job_goes_to_that_job() {
     );
     let any = scenario.run_as(Compat::EVICTD.without(Difference::NominatedFirst));
     assert_eq!(any.bound.len(), 4);
+}
+
+/// With a victim, the room that was made for the small job would be enough for a gang of another queue.
+#[test]
+fn an_action_before_allocate_counts_on_no_room_that_was_made_for_another_job() {
+    let nominated = json!({"status": {"nominatedNodeName": "n"}});
+    for actions in ["reclaim, allocate", "gangreclaim, allocate"] {
+        let scenario = Scenario::new(&capacity(actions))
+            .node("n", "4")
+            .queue("first", &json!({"deserved": {"cpu": "4"}, "priority": 10}))
+            .queue("owner", &json!({"deserved": {"cpu": "2"}}))
+            .queue("over", &json!({"deserved": {"cpu": "1"}}))
+            .job_with("runs", 1, "Running", &json!({"queue": "over"}))
+            .running("runs", 0, &["n", "n"], "1")
+            .job_with("gang", 3, "Inqueue", &json!({"queue": "first"}))
+            .waiting("gang", 3, "1")
+            .job_with("small", 1, "Inqueue", &json!({"queue": "owner"}))
+            .pod("small-work-0", "small", "2", &nominated);
+        let outcome = scenario.run_as(Compat::EVICTD);
+        assert_eq!(short(&outcome.bound), ["small-work-0"], "{actions}");
+        assert!(evicted(&outcome).is_empty(), "{actions}");
+        let any = scenario.run_as(Compat::EVICTD.without(Difference::NominatedFirst));
+        assert_eq!(evicted(&any).len(), 1, "{actions}");
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::session::actions::task_placement::{self, Goal};
 use crate::session::domain_search;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
-use crate::session::snapshot::Freed;
 use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
+use crate::session::snapshot::{Freed, Job};
 use crate::session::transaction::Operations;
 use evictd_batch_objects::{Difference, PodGroupPhase};
 use hashbrown::HashMap;
@@ -28,7 +28,7 @@ struct Line {
 }
 
 pub(crate) fn allocate(session: &mut Session<'_>) {
-    let mut line = line(session);
+    let mut line = line(session, |_| true);
     place_nominated(session, &mut line);
     while let Some(queue) = line
         .queues
@@ -69,6 +69,15 @@ pub(crate) fn allocate(session: &mut Session<'_>) {
     }
 }
 
+/// The same for those jobs alone, before an action that evicts counts on their room for others.
+pub(crate) fn allocate_nominated(session: &mut Session<'_>) {
+    if !session.tx.compat.has(Difference::NominatedFirst) {
+        return;
+    }
+    let mut line = line(session, |job| job.freed != Freed::None);
+    place_nominated(session, &mut line);
+}
+
 /// Places the jobs for which nodes were freed, before any other job takes that room.
 fn place_nominated(session: &mut Session<'_>, line: &mut Line) {
     if !session.tx.compat.has(Difference::NominatedFirst) {
@@ -100,8 +109,8 @@ fn place_nominated(session: &mut Session<'_>, line: &mut Line) {
     }
 }
 
-/// The jobs that allocate considers. Without action enqueue, pending jobs count as enqueued.
-fn line(session: &mut Session<'_>) -> Line {
+/// Those of some jobs that allocate considers. Without action enqueue, pending jobs count as enqueued.
+fn line(session: &mut Session<'_>, which: impl Fn(&Job) -> bool) -> Line {
     let admits = session.conf.actions.contains(&Action::Enqueue);
     let queues = session.tx.snapshot.queues.len();
     let mut line = Line {
@@ -112,6 +121,9 @@ fn line(session: &mut Session<'_>) -> Line {
         nominated: Vec::new(),
     };
     for job in session.tx.snapshot.live.clone() {
+        if !which(&session.tx.snapshot.jobs[job]) {
+            continue;
+        }
         if session.tx.snapshot.jobs[job].is_pending() {
             if admits {
                 continue;

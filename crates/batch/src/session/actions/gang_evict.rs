@@ -3,6 +3,7 @@
 use super::bundles::{self, Bundle};
 use crate::conf::Action;
 use crate::session::Session;
+use crate::session::actions::domain_placement;
 use crate::session::actions::group_placement::PendingParts;
 use crate::session::actions::task_placement;
 use crate::session::domain_search;
@@ -182,8 +183,13 @@ fn evict_in(
         } else {
             Some(operations)
         };
-        if let Some(operations) = operations {
-            commit(session, operations);
+        match operations {
+            // It fits without evictions, and pipelined here it would never be bound.
+            Some(operations) if domain_placement::is_left_to_allocate(session, &operations) => {
+                session.tx.discard(operations);
+            }
+            Some(operations) => commit(session, operations),
+            None => {}
         }
         return true;
     }

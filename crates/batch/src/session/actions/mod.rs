@@ -15,7 +15,7 @@ mod starving;
 mod task_placement;
 mod victims;
 
-pub(crate) use allocate::allocate;
+pub(crate) use allocate::{allocate, allocate_nominated};
 pub(crate) use backfill::backfill;
 pub(crate) use enqueue::enqueue;
 pub(crate) use gang_evict::{gang_preempt, gang_reclaim};

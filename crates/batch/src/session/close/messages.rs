@@ -3,6 +3,7 @@
 use crate::session::Session;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
+use evictd_batch_objects::Difference;
 use evictd_placement::NodeId;
 use std::collections::BTreeMap;
 
@@ -37,7 +38,12 @@ pub(super) fn condition_of(
                 "Pod {key} can possibly be assigned to {node}, once resource is released and \
                      minAvailable is satisfied"
             );
-            let nominated = context.node.filter(|_| context.evicts);
+            let nominated = if session.tx.compat.has(Difference::NominatedFirst) {
+                // A try that was given up has evicted nothing.
+                task.node.filter(|_| task.evicts)
+            } else {
+                context.node.filter(|_| context.evicts)
+            };
             ("Unschedulable", Some(words), nominated)
         }
         Status::Pending => {

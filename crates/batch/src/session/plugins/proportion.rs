@@ -7,6 +7,7 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Resource, Unnamed};
 use evictd_batch_objects::{Compat, Difference};
+use evictd_placement::Cluster;
 use hashbrown::HashMap;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
@@ -21,7 +22,7 @@ pub(super) struct Proportion {
 }
 
 impl Proportion {
-    pub(super) fn open(snapshot: &Snapshot, compat: Compat) -> Self {
+    pub(super) fn open(snapshot: &Snapshot, cluster: &Cluster, compat: Compat) -> Self {
         let mut shares = Shares::open(snapshot, compat);
         let total = if compat.has(Difference::ExcludeForeignPods) {
             left_by_others(snapshot)
@@ -30,7 +31,7 @@ impl Proportion {
         };
         shares.divide(&total);
         if compat.has(Difference::LendUnusableShare) {
-            redistribute(&mut shares, snapshot, &total);
+            redistribute(&mut shares, (snapshot, cluster), &total);
         }
         let if_wanted = vec![OnceCell::new(); shares.queues.len()];
         Self {

@@ -2,10 +2,12 @@
 //! for any pending job. Other queues use it until that changes.
 
 use super::shares::{QueueShare, ReducedShare, Shares};
-use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
 use crate::session::snapshot::task::Status;
+use crate::session::snapshot::{Job, Snapshot};
+use evictd_placement::{Cluster, Domains, NodeId};
+use std::collections::BTreeMap;
 
 /// The number of queues whose share is redistributed; each costs a scan of all pending jobs.
 const MOST_REDUCED: usize = 16;
@@ -23,21 +25,35 @@ struct Want {
 
 /// Lowers deserved shares to the usable amounts, largest surplus first, because one queue's surplus may be what another
 /// lacks. Afterwards each usable amount is computed again, since early queues did not see later changes.
-pub(super) fn redistribute(shares: &mut Shares, snapshot: &Snapshot, total: &Resource) {
+pub(super) fn redistribute(
+    shares: &mut Shares,
+    (snapshot, cluster): (&Snapshot, &Cluster),
+    total: &Resource,
+) {
     let unmet = |share: &QueueShare| !share.request.within_for(&share.deserved, &share.request);
-    let mut wants: Vec<Option<Vec<Want>>> = Vec::new();
-    for share in &shares.queues {
-        wants.push(
-            share
-                .as_ref()
-                .filter(|share| unmet(share))
-                .map(|_| Vec::new()),
-        );
+    // Nothing is lent where every queue has what it asks for.
+    if !shares.queues.iter().flatten().any(unmet) {
+        return;
     }
-    let mut checks = GangChecks { left: MOST_CHECKS };
+    let queues = shares.queues.iter();
+    let mut wants: Vec<Option<Vec<Want>>> = queues
+        .map(|share| share.as_ref().map(|_| Vec::new()))
+        .collect();
+    let mut checks = GangChecks {
+        snapshot,
+        cluster,
+        never: vec![false; shares.queues.len()],
+        left: MOST_CHECKS,
+    };
     for (index, job) in snapshot.live_jobs() {
         if let Some(wants) = &mut wants[job.queue] {
-            wants.extend(Want::of(snapshot, index, &mut checks));
+            wants.extend(Want::of(index, &mut checks));
+        }
+    }
+    for ((wants, share), never) in wants.iter_mut().zip(&shares.queues).zip(checks.never) {
+        // A queue that has what it asks for can use it, unless the nodes cannot hold one of its gangs.
+        if !never && !share.as_ref().is_some_and(unmet) {
+            *wants = None;
         }
     }
     for wants in wants.iter_mut().flatten() {
@@ -154,7 +170,8 @@ fn left_over(queue: &QueueShare, wants: &[Want]) -> Resource {
 
 impl Want {
     /// `None` if the job waits for nothing, or for more than fits on nodes without pods.
-    fn of(snapshot: &Snapshot, job_id: JobId, checks: &mut GangChecks) -> Option<Self> {
+    fn of(job_id: JobId, checks: &mut GangChecks<'_>) -> Option<Self> {
+        let snapshot = checks.snapshot;
         let job = &snapshot.jobs[job_id];
         let waiting = snapshot.tasks_of(job_id, Status::Pending);
         let waiting = waiting.map(|task| &snapshot.tasks[task]);
@@ -163,13 +180,15 @@ impl Want {
         if requests.is_empty() {
             return None;
         }
-        let missing = job.min_member - job.ready() - job.pending_best_effort;
+        let there = job.ready() + job.pending_best_effort;
+        let missing = job.min_member.saturating_sub(there);
         let missing = usize::try_from(missing).unwrap_or(0).min(requests.len());
         if missing < requests.len() {
             let size = |request: &Resource| request.dominant(&snapshot.total).1;
             requests.sort_by(|one, other| size(one).total_cmp(&size(other)));
         }
-        if !checks.may_fit(snapshot, &requests, missing) {
+        if !checks.may_fit(job, &requests, missing) {
+            checks.never[job.queue] = true;
             return None;
         }
         let sum = |requests: &[&Resource]| {
@@ -188,16 +207,46 @@ impl Want {
 }
 
 /// Whether gangs could start if no other pod existed.
-struct GangChecks {
+struct GangChecks<'s> {
+    snapshot: &'s Snapshot,
+    cluster: &'s Cluster,
+    /// By queue, whether it has a gang that cannot start.
+    never: Vec<bool>,
     /// The number of nodes that may still be checked.
     left: usize,
 }
 
-impl GangChecks {
-    /// Whether `needed` of the tasks may fit on the nodes together. Sums of amounts do not show that: three nodes of 4 cores
+impl GangChecks<'_> {
+    /// Whether `needed` of the tasks may fit on nodes that are near enough to each other for the job.
+    fn may_fit(&mut self, job: &Job, requests: &[&Resource], needed: usize) -> bool {
+        let snapshot = self.snapshot;
+        let groups = &snapshot.hyper_nodes;
+        let network = job.network.as_ref();
+        if let Some(tier) = network.and_then(|network| network.hard_tier(groups)) {
+            let mut near = groups.ids().map(|id| groups.at(id));
+            return near
+                .any(|group| group.tier <= tier && self.may_hold(&group.nodes, requests, needed));
+        }
+        if job.topology().is_empty() {
+            return self.may_hold(&snapshot.by_rank, requests, needed);
+        }
+        let mut domains: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
+        // A tenant chooses the labels, and finding their domains visits every node.
+        self.left = self.left.saturating_sub(snapshot.nodes.len());
+        let by_labels = Domains::new(self.cluster, job.topology().iter().map(AsRef::as_ref));
+        for node in &snapshot.by_rank {
+            if let Some(domain) = by_labels.at(*node) {
+                domains.entry(domain).or_default().push(*node);
+            }
+        }
+        let mut domains = domains.values();
+        domains.any(|nodes| self.may_hold(nodes, requests, needed))
+    }
+
+    /// Whether `needed` of the tasks may fit on some nodes together. Sums of amounts do not show that: three nodes of 4 cores
     /// hold three tasks of 3 cores, not four. Competition between unequal tasks is left out, so that `true` proves nothing. It is
     /// also the answer once no check is left.
-    fn may_fit(&mut self, snapshot: &Snapshot, requests: &[&Resource], needed: usize) -> bool {
+    fn may_hold(&mut self, nodes: &[NodeId], requests: &[&Resource], needed: usize) -> bool {
         let mut held = 0.0;
         for same in requests.chunk_by(|one, other| one == other) {
             if held >= number(needed) {
@@ -207,7 +256,7 @@ impl GangChecks {
                 continue;
             };
             let mut count = 0.0;
-            for node in &snapshot.nodes {
+            for node in nodes {
                 if count >= number(same.len()) {
                     break;
                 }
@@ -215,6 +264,7 @@ impl GangChecks {
                     return true;
                 }
                 self.left -= 1;
+                let node = &self.snapshot.nodes[node.index()];
                 count += whole_times(request, &node.allocatable);
             }
             held += number(same.len()).min(count);
