@@ -34,7 +34,7 @@ const AS_PACKAGED: Limits = Limits {
     anonymous_kib: 4 << 10,
     resident_kib_with_a_runtime: 18_000_000 / 1024,
     anonymous_kib_with_a_runtime: 6_000_000 / 1024,
-    ticks_in_ten_seconds_with_a_runtime: 5,
+    ticks_in_ten_seconds_with_a_runtime: 8,
     times_earlyoom: 10,
     ticks_a_second: 2,
 };
