@@ -1,11 +1,10 @@
 //! Hints of the plugins that depend on the node alone (S5-103).
 
+use evictd_pod::requests::{Counted, Requests};
 use evictd_pod::selector::NodeTerm;
 use evictd_pod::wire::Taint;
 use evictd_pod::wire::{Pod, Toleration};
 use evictd_pod::{Node, ResourceList, resources};
-
-use crate::events::counted;
 
 /// `NodeUnschedulable`: the node is new and not cordoned, or no longer cordoned.
 pub(super) fn uncordoned(old: Option<&Node>, new: &Node) -> bool {
@@ -56,11 +55,18 @@ pub(super) fn selected(pod: &Pod, node: &Node) -> bool {
 
 /// `NodeResourcesFit`: the empty node is large enough for the pod, and is new or has more of a requested resource.
 pub(super) fn large_enough(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
-    let wanted = counted(pod);
-    let wanted = || wanted.iter().filter(|(_, amount)| **amount > 0);
+    // The names are not copied, because a new node is compared with every waiting pod.
+    let requests = Requests::of(pod, Counted::Scheduled);
+    let requests = requests.each();
+    let wanted = || {
+        let units = requests
+            .iter()
+            .map(|(name, amount)| (*name, resources::units(name, *amount)));
+        units.filter(|(_, amount)| *amount > 0)
+    };
     let has = |node: &Node, name: &str| amount(&node.status.allocatable, name);
     let fits =
-        has(new, resources::PODS) >= 1 && wanted().all(|(name, amount)| *amount <= has(new, name));
+        has(new, resources::PODS) >= 1 && wanted().all(|(name, amount)| amount <= has(new, name));
     // If nothing has grown, the pod was rejected for what other pods use, which their own events report.
     fits && old.is_none_or(|old| {
         let grew = |name: &str| has(new, name) > has(old, name);
