@@ -130,8 +130,7 @@ impl Case {
 
     /// The error with which the attempt ends, if a filter could not decide about a node and none is feasible.
     pub(crate) fn error(&self, filtered: &Filtered) -> Option<String> {
-        self.framework
-            .filter_error(&self.cluster, &self.pod, filtered, &|_| true)
+        filtered.error(&self.framework, &self.cluster, &self.pod, &|_| true)
     }
 
     /// Objects that are missing in the input, with the checks that need them.
@@ -156,7 +155,7 @@ impl Case {
             };
             let status = Status {
                 code: code.as_str(),
-                reasons: self.framework.reasons(cluster, pod, filtered, id),
+                reasons: filtered.reasons_on(&self.framework, cluster, pod, id),
                 plugin: plugin.map(str::to_owned),
             };
             Some((cluster.node_name(id).to_owned(), status))

@@ -1,13 +1,13 @@
 //! The `PreFilter`, Filter and Score points: which nodes are feasible for a pod, and how good each of them is.
 
 use crate::config::Point;
-use crate::filter_error::is_unfinished;
 use crate::framework::Framework;
 use crate::parallelize::split;
 use crate::plugins::PluginName;
 use crate::recorder::{status, timed};
 use evictd_placement::{
-    Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Score, Symbol,
+    Checks, Cluster, Code, DEVICES_GO_ON, Here, NodeId, Pod, PreFilter, Reason, Rejection, Score,
+    Symbol,
 };
 use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -568,4 +568,9 @@ impl Scores {
             .map(|(id, _)| *id)
             .collect()
     }
+}
+
+/// Whether the search for devices was interrupted. The next attempt may find some.
+pub(crate) fn is_unfinished(rejection: Rejection) -> bool {
+    rejection.reason == Reason::Message(DEVICES_GO_ON)
 }

@@ -107,7 +107,7 @@ impl Scene {
                 Verdict::Rejected(index, _) => self.framework.filters[index].name(),
                 _ => "",
             };
-            let words = self.framework.reasons(&self.cluster, &pod, &filtered, id);
+            let words = filtered.reasons_on(&self.framework, &self.cluster, &pod, id);
             let words = words.join(", ");
             (
                 self.cluster.node_name(id).to_owned(),

@@ -49,7 +49,7 @@ impl Explanation {
         let checks = Checks::new(cluster, pod);
         let rejection = plan.filter[id.index()].err();
         let framework = &case.attempt.framework;
-        let without_preemption = framework.reasons(cluster, pod, filtered, id);
+        let without_preemption = filtered.reasons_on(framework, cluster, pod, id);
         let node = case.attempt.cluster.node_name(id).to_owned();
         let settled = match rejection {
             None => Some("the pod fits without preemption"),

@@ -421,7 +421,7 @@ fn fits_nowhere(
     filtered: &Filtered,
     allowed: &dyn Fn(NodeId) -> bool,
 ) -> Box<MemberOutcome> {
-    let error = profile.filter_error(cluster, pod, filtered, allowed);
+    let error = filtered.error(profile, cluster, pod, allowed);
     Box::new(MemberOutcome::FitsNowhere(FitError {
         is_undecided: error.is_some(),
         message: error.unwrap_or_else(|| filtered.fit_error(cluster, pod)),

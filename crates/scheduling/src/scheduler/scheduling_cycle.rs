@@ -329,7 +329,7 @@ impl Scheduler {
         let key = attempt.key;
         let framework = &self.binding.profiles[attempt.profile];
         let cluster = self.state.cluster();
-        if let Some(error) = framework.filter_error(cluster, &pod, &filtered, &|_| true) {
+        if let Some(error) = filtered.error(framework, cluster, &pod, &|_| true) {
             self.state.cluster_mut().release(pod);
             // As in kube-scheduler the pod is tried again after its backoff.
             return self.error(now, key, error);

@@ -197,7 +197,7 @@ fn evict_in(
 }
 
 /// Carries the plan for a gang out. Volcano's next allocate does not know its places. Its cache forgets the nominated group at the
-/// end of the session, and within the session the pods have no nominated nodes yet, so that its fast path places none (S6-201).
+/// end of the session. Within the session the pods have no nominated nodes yet, so that its fast path places none (S6-201).
 fn commit(session: &mut Session<'_>, operations: Operations) {
     if !session.tx.compat.has(Difference::NominatedFirst) {
         let placed: Vec<TaskId> = operations.placed_tasks().collect();
