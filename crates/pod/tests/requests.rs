@@ -194,7 +194,6 @@ fn of_containers(init: Option<[&str; 3]>, containers: &[[&str; 3]], conditions: 
 /// The amounts of kube-scheduler 1.36, which takes the largest of each container, and of 1.37.
 #[test]
 fn s7_225_the_largest_of_three_sums_counts() {
-    let none = json!([]);
     type Case<'c> = (
         &'c str,
         Option<[&'c str; 3]>,
@@ -202,6 +201,7 @@ fn s7_225_the_largest_of_three_sums_counts() {
         Value,
         [&'c str; 2],
     );
+    let none = json!([]);
     let table: [Case<'_>; 7] = [
         (
             "no resize",
