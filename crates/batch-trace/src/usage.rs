@@ -191,7 +191,7 @@ impl UsageRecorder {
         self.now = now;
     }
 
-    /// Adds what is free for so many milliseconds, if a job waits.
+    /// Adds the free amounts over so many milliseconds, if a job waits.
     fn add_free(&mut self, lasted: f64) {
         if self.waiting == 0 {
             return;

@@ -145,7 +145,7 @@ pub struct Effective {
     pub evict: Evict,
     /// The hook before an eviction.
     pub pre_kill_hook: PreKillHook,
-    /// What the records of evictions have beyond what is always there.
+    /// The optional parts of the records of evictions.
     pub record: RecordSettings,
     /// The action on new pods that should not be on this node.
     pub admission: Admission,
@@ -273,7 +273,7 @@ pub struct PreKillHook {
     pub budget: SignedDuration,
 }
 
-/// What the records of evictions have beyond what is always there.
+/// The optional parts of the records of evictions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordSettings {
     /// The beginnings of the command lines of the largest processes.

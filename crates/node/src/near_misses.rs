@@ -30,7 +30,7 @@ const SOON: SignedDuration = SignedDuration::from_mins(1);
 /// How long the last write may take when the agent stops. On a slower disk the last minutes are lost.
 const LAST_WRITE: Duration = Duration::from_millis(400);
 
-/// What is followed, and its file.
+/// The near misses and times under conditions, and their file.
 pub struct NearMissLog {
     misses: NearMisses,
     directory: PathBuf,
@@ -58,12 +58,10 @@ impl NearMissLog {
         }
     }
 
-    /// What is followed.
     pub(crate) const fn misses(&mut self) -> &mut NearMisses {
         &mut self.misses
     }
 
-    /// What is known now.
     pub(crate) fn to_keep(&self) -> Kept {
         self.misses.to_keep()
     }
@@ -113,7 +111,7 @@ impl NearMissLog {
         self.fails = fails;
     }
 
-    /// Writes the file for the next start, within a second. Runs beside what else there is to wait for.
+    /// Writes the file for the next start, within a second. It can run beside the other writes at a stop.
     pub(crate) fn close(&mut self) -> impl Future<Output = ()> + Send + 'static {
         let (earlier, threads) = (take(&mut self.writing), self.threads.clone());
         let (directory, kept) = (self.directory.clone(), self.misses.to_keep());

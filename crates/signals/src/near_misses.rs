@@ -150,7 +150,7 @@ fn margin(threshold: &Threshold, limit: i64, capacity: i64) -> i64 {
 }
 
 impl NearMisses {
-    /// Continues from what an earlier run has kept. What lasted then has ended.
+    /// Continues from the file of an earlier run. Near misses that lasted then have ended.
     pub fn new(mut kept: Kept) -> Self {
         for miss in std::mem::take(&mut kept.ongoing) {
             push(&mut kept.near_misses, miss, MISSES);

@@ -1,4 +1,4 @@
-//! What an eviction says about its victim, and what is kept of a node that came near a threshold.
+//! The evidence about the victim of an eviction, and about a node that came near a threshold.
 
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names};

@@ -13,7 +13,7 @@ const VOLCANO: &str = "scheduling.volcano.sh";
 /// That of Kubernetes' own groups.
 const UPSTREAM: &str = "scheduling.k8s.io";
 
-/// What tells the groups of several APIs apart.
+/// The fields by which groups of several APIs differ.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Versions {

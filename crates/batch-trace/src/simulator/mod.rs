@@ -57,7 +57,7 @@ pub struct Simulator<'t> {
     /// Pods that wait for a node.
     waiting: usize,
     outcome: Outcome,
-    /// What the last session left free on nodes reserved for a job.
+    /// The free amounts of the nodes that the last session reserved for a job.
     reserved_free: Option<SessionAmounts>,
     sessions: u64,
     /// Sessions in a row without a binding or an eviction.

@@ -1,5 +1,5 @@
 //! Groups of the plugin Coscheduling (`PodGroup` of scheduling.x-k8s.io), which sessions do not read. They are easily mistaken
-//! for groups that sessions read, so it is reported once what happens with their pods.
+//! for groups that sessions read, so that sessions report once how their pods are scheduled.
 
 use crate::session::objects::Setting;
 use crate::session::snapshot::upstream::upstream_job_of;
@@ -28,7 +28,7 @@ pub(crate) fn group_of(pod: &Pod) -> Option<(&'static str, &str)> {
     (!is_read).then_some(found)
 }
 
-/// What sessions do with such a pod of their scheduler.
+/// How sessions treat such a pod of their scheduler.
 pub(crate) const fn treatment(plain_pods: bool) -> &'static str {
     if plain_pods {
         "start one by one"
@@ -45,7 +45,7 @@ pub struct Coscheduling {
 }
 
 impl Coscheduling {
-    /// The notice about a pod in such a group: which scheduler handles the group, and what happens with its pods. There is one
+    /// The notice about a pod in such a group: which scheduler handles the group, and how its pods are scheduled. There is one
     /// for the pods of batch sessions and one for those of other schedulers, each only once.
     pub fn notice(&mut self, pod: &Pod, setting: &Setting) -> Option<String> {
         let (label, group) = group_of(pod)?;

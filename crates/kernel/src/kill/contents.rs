@@ -79,7 +79,7 @@ struct Look {
     containers: Vec<(String, String)>,
     command_lines: bool,
     until: Instant,
-    /// What was read so far: what hangs later costs none of it.
+    /// The contents so far. A read that hangs later costs none of them.
     found: Arc<Mutex<Contents>>,
 }
 

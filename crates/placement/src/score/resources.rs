@@ -92,7 +92,7 @@ impl Resource {
     }
 }
 
-/// Apart, so that the amounts that every pod requests are read in place.
+/// A function of its own, so that `Resource::of` stays small enough to be inlined: it runs for every node.
 #[inline(never)]
 fn scalar(cluster: &Cluster, node: &Node, name: Symbol) -> (i64, i64) {
     let there = find(cluster.scalars(node.allocatable.scalars), name);

@@ -69,7 +69,7 @@ pub(crate) fn allocate(session: &mut Session<'_>) {
     }
 }
 
-/// The same for those jobs alone, before an action that evicts counts on their room for others.
+/// Places the jobs for which room was made. It runs before an action that evicts, which would count on that room for others.
 pub(crate) fn allocate_nominated(session: &mut Session<'_>) {
     if !session.tx.compat.has(Difference::NominatedFirst) {
         return;

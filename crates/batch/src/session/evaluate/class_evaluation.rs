@@ -68,7 +68,7 @@ pub(super) struct ClassEvaluation {
     seen: usize,
     /// By node.
     pub(super) reasons: Vec<ReasonId>,
-    /// The nodes that began to refuse, in this order. A turn goes on where it stopped reading.
+    /// The nodes that began to refuse, in this order. A turn reads only those that it has not read.
     pub(super) refusing: Vec<NodeId>,
     /// By rank.
     pub(super) ratings: WinnerTree,

@@ -31,7 +31,7 @@ pub(super) fn redistribute(
     total: &Resource,
 ) {
     let unmet = |share: &QueueShare| !share.request.within_for(&share.deserved, &share.request);
-    // Nothing is lent where every queue has what it asks for.
+    // Where every queue has its request, no share is lent.
     if !shares.queues.iter().flatten().any(unmet) {
         return;
     }
@@ -51,7 +51,7 @@ pub(super) fn redistribute(
         }
     }
     for ((wants, share), never) in wants.iter_mut().zip(&shares.queues).zip(checks.never) {
-        // A queue that has what it asks for can use it, unless the nodes cannot hold one of its gangs.
+        // A queue with its whole request can use it, unless the nodes cannot hold one of its gangs.
         if !never && !share.as_ref().is_some_and(unmet) {
             *wants = None;
         }
