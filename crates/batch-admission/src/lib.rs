@@ -233,7 +233,9 @@ fn decide(request: &Request<'_>, known: &Known, settings: &Settings) -> Result<V
             return Ok(Verdict::patch(job::mutate::patch(object, &job, settings)));
         }
         (Endpoint::JobsValidate, "CREATE") => {
-            right(job::validate::check(&read_job(object)?, known).trim())?;
+            let job = read_job(object)?;
+            job::policies::check_timeouts(&job.spec)?;
+            right(job::validate::check(&job, known).trim())?;
         }
         (Endpoint::JobsValidate, "UPDATE") => {
             let old = read_job(request.old_object.unwrap_or(&Value::Null))?;

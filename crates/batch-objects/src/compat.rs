@@ -10,8 +10,8 @@ pub enum Difference {
     /// No pod is evicted unless its room is needed (volcano#1256). Volcano evicts in a fixed order until the task fits, and
     /// keeps victims that turn out to be unnecessary.
     FewestVictims,
-    /// A queue deserves no more than its jobs can use: a share that is too small for every pending gang is redistributed to
-    /// other queues. In Volcano it stays idle as long as a gang larger than the queue's share is pending (S6-129).
+    /// A queue deserves no more than its jobs can use. A share that is too small for every pending gang or pod is
+    /// redistributed to other queues. In Volcano it stays idle as long as a gang or pod larger than it is pending (S6-129).
     LendUnusableShare,
     /// Proportion does not divide the room that pods without a job occupy. In Volcano a queue that holds all the rest
     /// may still be below its part of the whole cluster. Then no pod is reclaimed for a queue that holds nothing
@@ -164,6 +164,12 @@ pub enum Difference {
     /// only groups of nodes with room for all its pending pods. There an elastic job that is larger than the cluster never
     /// starts (S6-178).
     ElasticPartsStart,
+    /// Tasks of which a gang needs a number (`minTaskMember`) are placed before others of the job. A queue's share is usable for a
+    /// gang only if it has room for them. In Volcano the others may take their room, so that the job never starts.
+    NeededRolesFirst,
+    /// Allocate tries a gang again with its largest tasks first, if the order of its tasks has not placed it. In Volcano small tasks
+    /// may take the only nodes that are large enough for others, so that the job never starts.
+    LargestFirst,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -171,7 +177,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::ElasticPartsStart as u32 + 1;
+const COUNT: u32 = Difference::LargestFirst as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

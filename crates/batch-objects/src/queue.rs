@@ -96,7 +96,7 @@ pub struct Guarantee {
 }
 
 /// Groups of nodes that a queue prefers or avoids.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
     /// Groups of nodes for the pods of the queue.
@@ -106,7 +106,7 @@ pub struct Affinity {
 }
 
 /// Groups of nodes, by name.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeGroups {
     /// A requirement.

@@ -172,6 +172,10 @@ fn of_nodes(found: &mut Vec<Mistake>, nodes: &Nodes, place: &str, names: &mut Ha
     name(found, format!("{place}.name"), &nodes.name);
     none(found, format!("{place}.count"), nodes.count);
     amounts(found, &format!("{place}.allocatable"), &nodes.allocatable);
+    if nodes.leaves.is_some_and(|leaves| leaves <= nodes.joins) {
+        let message = "must be after joins";
+        found.push((format!("{place}.leaves"), message.to_owned()));
+    }
     // The number is reported already, and so many names would take too much memory.
     if u64::from(nodes.count) > MOST_NODES {
         return;
@@ -213,6 +217,10 @@ fn of_job(found: &mut Vec<Mistake>, job: &Job, place: &str, seen: &mut Seen) {
     }
     if !seen.jobs.insert(job.key()) {
         twice(found, &format!("{place}.name"), &job.key());
+    }
+    if job.deleted.is_some_and(|deleted| deleted < job.arrival) {
+        let message = "is before its arrival";
+        found.push((format!("{place}.deleted"), message.to_owned()));
     }
     if job.tasks.is_empty() {
         found.push((format!("{place}.tasks"), "there are none".to_owned()));

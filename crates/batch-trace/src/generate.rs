@@ -80,6 +80,7 @@ pub fn generate(recipe: &Recipe) -> Trace {
         name: name.to_owned(),
         count,
         allocatable: amounts(cores, cores * memory),
+        ..Nodes::default()
     });
     let queues = QUEUES.map(|(name, weight, _, _)| Queue {
         name: name.to_owned(),

@@ -32,7 +32,7 @@
 //! };
 //! let report = play(&trace, &options, &mut |_, _| ());
 //! assert_eq!(report.finished, 2);
-//! assert!(report.wait_seconds.max >= 50.0);
+//! assert!(report.wait_seconds.is_some_and(|wait| wait.max >= 50.0));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 

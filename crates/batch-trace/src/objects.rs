@@ -42,27 +42,26 @@ impl Nodes {
         };
         (0..self.count).map(names)
     }
+
+    /// The objects of its nodes.
+    pub(super) fn objects(&self) -> impl Iterator<Item = Node> {
+        let mut allocatable = self.allocatable.clone();
+        if !allocatable.contains_key(PODS) {
+            allocatable.insert(PODS, Quantity::count(PODS_OF_NODE));
+        }
+        self.names().map(move |name| {
+            let mut node = Node::default();
+            let hostname = ("kubernetes.io/hostname".to_owned(), name.clone());
+            let labels = self.labels.clone().into_iter();
+            node.metadata.labels = labels.chain([hostname]).collect();
+            node.metadata.name = name;
+            node.status.allocatable = allocatable.clone();
+            node
+        })
+    }
 }
 
 impl Trace {
-    /// Its nodes.
-    pub(super) fn node_objects(&self) -> impl Iterator<Item = Node> {
-        self.nodes.iter().flat_map(|template| {
-            let mut allocatable = template.allocatable.clone();
-            if !allocatable.contains_key(PODS) {
-                allocatable.insert(PODS, Quantity::count(PODS_OF_NODE));
-            }
-            template.names().map(move |name| {
-                let mut node = Node::default();
-                let labels = [("kubernetes.io/hostname".to_owned(), name.clone())];
-                node.metadata.labels = labels.into_iter().collect();
-                node.metadata.name = name;
-                node.status.allocatable = allocatable.clone();
-                node
-            })
-        })
-    }
-
     /// Its HyperNodes.
     pub(super) fn hyper_node_objects(&self) -> Vec<HyperNode> {
         let hyper_nodes = self.hyper_nodes.iter().map(|traced| {
@@ -139,6 +138,7 @@ pub(super) fn queue(traced: &Queue) -> evictd_batch_objects::Queue {
     queue.spec.capability = traced.capability.clone();
     queue.spec.guarantee.resource = traced.guarantee.clone();
     queue.spec.reclaimable = traced.reclaimable;
+    queue.spec.affinity.clone_from(&traced.affinity);
     queue.status.state = QueueState::Open.into();
     queue
 }
@@ -156,8 +156,10 @@ impl Job {
         let members: BTreeMap<String, i32> = members
             .map(|task| (task.name.clone(), count(task.least())))
             .collect();
+        let mut metadata = self.metadata(self.name.clone(), now);
+        metadata.annotations = self.annotations.clone().into_iter().collect();
         PodGroup {
-            metadata: self.metadata(self.name.clone(), now),
+            metadata,
             spec: PodGroupSpec {
                 min_member: count(self.least()),
                 min_task_member: members,
@@ -206,7 +208,8 @@ impl Job {
         metadata.uid = format!("pod-{number}").into();
         let annotations = [(GROUP_NAME, &self.name), (TASK_SPEC, &task.name)];
         let annotations = annotations.map(|(key, text)| (key.to_owned(), text.clone()));
-        metadata.annotations = annotations.into_iter().collect::<TextMap>();
+        let all = self.annotations.clone().into_iter().chain(annotations);
+        metadata.annotations = all.collect::<TextMap>();
         let mut container = Container {
             name: task.name.clone(),
             ..Container::default()

@@ -12,7 +12,9 @@ pub struct Report {
     pub jobs: usize,
     /// How many of them have run to their end.
     pub finished: usize,
-    /// Those that have not, with the reason; all others came to their end.
+    /// How many were deleted before their end.
+    pub deleted: usize,
+    /// Those that neither ended nor were deleted, with the reason.
     pub unfinished: Vec<Unfinished>,
     /// Whether it was broken off because pods were evicted again and again and none came to its end.
     pub broken_off: bool,
@@ -28,8 +30,8 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
     /// From a job's arrival until it had started: until as many of its pods as start together had a node. Jobs that never
-    /// started are left out.
-    pub wait_seconds: Spread,
+    /// started are left out; `None` where no job started.
+    pub wait_seconds: Option<Spread>,
     /// By name.
     pub queues: BTreeMap<String, QueueReport>,
     /// Pods that were evicted for others of the same queue.
@@ -74,7 +76,7 @@ pub struct Fairness {
     pub seconds: f64,
 }
 
-/// How figures are spread, in seconds. Each is that of a job (nearest rank); all are 0 where there are none.
+/// How figures are spread, in seconds. Each is that of a job (nearest rank).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
@@ -99,7 +101,7 @@ pub struct QueueReport {
     /// How many of them have run to their end.
     pub finished: usize,
     /// As of all jobs.
-    pub wait_seconds: Spread,
+    pub wait_seconds: Option<Spread>,
     /// Pods that were evicted for others of this queue.
     pub preempted_pods: u64,
     /// Pods that were evicted for others of another queue.
@@ -125,8 +127,8 @@ pub struct Timeline {
 }
 
 impl Spread {
-    /// Of these, in milliseconds.
-    pub(super) fn of(mut millis: Vec<u64>) -> Self {
+    /// Of these, in milliseconds; `None` where there are none.
+    pub(super) fn of(mut millis: Vec<u64>) -> Option<Self> {
         use super::wire::in_seconds;
         millis.sort_unstable();
         let count = millis.len();
@@ -135,14 +137,14 @@ impl Spread {
             millis.get(rank - 1).copied().map_or(0.0, in_seconds)
         };
         let sum: u128 = millis.iter().map(|milli| u128::from(*milli)).sum();
-        let mean = sum.checked_div(count as u128).unwrap_or(0);
-        Self {
+        let mean = sum.checked_div(count as u128)?;
+        Some(Self {
             mean: in_seconds(u64::try_from(mean).unwrap_or(u64::MAX)),
             p50: rank(50),
             p95: rank(95),
             p99: rank(99),
             max: rank(100),
-        }
+        })
     }
 }
 
@@ -180,13 +182,13 @@ mod tests {
     #[test]
     fn ranks_are_those_of_jobs() {
         let spread = Spread::of((1..=200).map(|rank| rank * 1000).collect());
-        let json_of = |spread: &Spread| serde_json::to_value(spread).unwrap_or_default();
+        let json_of = |spread: &Option<Spread>| serde_json::to_value(spread).unwrap_or_default();
         let wanted = serde_json::json!({"mean": 100.5, "p50": 100.0, "p95": 190.0, "p99": 198.0, "max": 200.0});
         assert_eq!(json_of(&spread), wanted);
         let one = Spread::of(vec![7000]);
         let wanted =
             serde_json::json!({"mean": 7.0, "p50": 7.0, "p95": 7.0, "p99": 7.0, "max": 7.0});
         assert_eq!(json_of(&one), wanted);
-        assert_eq!(Spread::of(Vec::new()), Spread::default());
+        assert_eq!(Spread::of(Vec::new()), None);
     }
 }

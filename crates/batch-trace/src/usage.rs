@@ -2,12 +2,12 @@
 
 use super::fairness::{self, Claim};
 use super::series::Series;
-use super::wire::{Queue, Trace};
+use super::wire::{Nodes, Queue, Trace};
 use evictd_batch::session::Amounts as SessionAmounts;
 use evictd_pod::Quantity;
 use evictd_pod::resources::{MEMORY, PODS};
 use evictd_pod::wire::ResourceList;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Amounts of each resource of the usage, in billionths of its unit.
 pub(super) type Amounts = Box<[i128]>;
@@ -18,8 +18,8 @@ const STEPS: u16 = 1000;
 #[derive(Debug)]
 struct QueueAccount {
     weight: f64,
-    /// The most that the queue may have, of each resource in parts of the cluster.
-    most: Vec<f64>,
+    /// The most that the queue may have of each resource, if there is a limit.
+    most: Vec<Option<i128>>,
     holds: Amounts,
     waits: Amounts,
 }
@@ -36,7 +36,7 @@ pub(super) struct Free {
 #[derive(Debug)]
 pub(super) struct UsageRecorder {
     resources: Vec<Box<str>>,
-    /// The cluster's capacity of each.
+    /// The present capacity of each.
     capacity: Amounts,
     accounts: Vec<QueueAccount>,
     /// When the first job came, and up to when the books are kept, in milliseconds.
@@ -61,23 +61,12 @@ pub(super) struct UsageRecorder {
 impl UsageRecorder {
     /// For the resources that jobs ask for, beginning with the arrival of the first job.
     pub(super) fn new(trace: &Trace, queues: &[Queue], began: u64) -> Self {
-        let mut capacity: BTreeMap<&str, i128> = BTreeMap::new();
         let tasks = trace.jobs.iter().flat_map(|job| &job.tasks);
-        for name in tasks.flat_map(|task| task.requests.keys()) {
-            if name != PODS {
-                capacity.insert(name, 0);
-            }
-        }
-        for nodes in &trace.nodes {
-            for (name, all) in &mut capacity {
-                let amount = nodes.allocatable.get(name);
-                let amount = amount.map_or(0, Quantity::nano_value);
-                *all += amount * i128::from(nodes.count);
-            }
-        }
+        let names = tasks.flat_map(|task| task.requests.keys());
+        let names: BTreeSet<&str> = names.filter(|name| *name != PODS).collect();
         let mut recorder = Self {
-            resources: capacity.keys().map(|name| Box::from(*name)).collect(),
-            capacity: capacity.values().copied().collect(),
+            capacity: vec![0; names.len()].into(),
+            resources: names.into_iter().map(Box::from).collect(),
             accounts: Vec::new(),
             began,
             now: began,
@@ -101,10 +90,9 @@ impl UsageRecorder {
     }
 
     fn account(&self, queue: &Queue) -> QueueAccount {
-        let most = self.resources.iter().zip(&self.capacity);
-        let most = most.map(|(name, all)| {
+        let most = self.resources.iter().map(|name| {
             let capability = queue.capability.get(name);
-            capability.map_or(1.0, |most| part(most.nano_value(), *all).min(1.0))
+            capability.map(Quantity::nano_value)
         });
         QueueAccount {
             weight: f64::from(queue.weight),
@@ -120,6 +108,14 @@ impl UsageRecorder {
         amounts
             .map(|amount| amount.map_or(0, Quantity::nano_value))
             .collect()
+    }
+
+    /// So many nodes alike have joined the cluster, or left it.
+    pub(super) fn nodes(&mut self, nodes: &Nodes, joins: bool) {
+        let one = self.amounts_of(&nodes.allocatable);
+        let count = i128::from(nodes.count);
+        change(&mut self.capacity, &one, if joins { count } else { -count });
+        self.stale = true;
     }
 
     /// A pod of a queue waits for so much.
@@ -148,7 +144,13 @@ impl UsageRecorder {
         self.stale = true;
     }
 
-    /// A job has started.
+    /// A pod that has waited was deleted.
+    pub(super) fn withdraws(&mut self, queue: usize, amounts: &Amounts) {
+        change(&mut self.accounts[queue].waits, amounts, -1);
+        self.stale = true;
+    }
+
+    /// A job has started, or was deleted before.
     pub(super) const fn job_starts(&mut self) {
         self.waiting -= 1;
         self.stale = true;
@@ -228,7 +230,9 @@ impl UsageRecorder {
                 if let Some(amount) = amounts.next() {
                     *amount = Some(holds);
                 }
-                let wants = both.min(account.most[resource]).max(holds);
+                let most = account.most[resource];
+                let most = most.map_or(1.0, |most| part(most, *all).min(1.0));
+                let wants = both.min(most).max(holds);
                 claim.wants = claim.wants.max(wants);
                 claim.holds = claim.holds.max(holds);
             }

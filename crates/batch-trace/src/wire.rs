@@ -1,10 +1,11 @@
 //! A trace as it is written: nodes, queues, and jobs that come over time.
 
-use evictd_batch_objects::NetworkTopology;
+use evictd_batch_objects::{Affinity, NetworkTopology};
 use evictd_pod::wire::{ResourceList, full_name};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The longest time, in seconds: about 30 years.
 const LONGEST: f64 = 1e9;
@@ -105,6 +106,15 @@ pub struct Nodes {
     pub count: u32,
     /// The allocatable amounts of one; 110 pods by default.
     pub allocatable: ResourceList,
+    /// The labels of each, such as its revocable zone or its group for plugin nodegroup.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// When they join the cluster; absent means at the beginning.
+    #[serde(default, skip_serializing_if = "is_beginning")]
+    pub joins: Seconds,
+    /// When they are lost, and their pods with them; absent means never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<Seconds>,
 }
 
 const fn one() -> u32 {
@@ -157,11 +167,19 @@ pub struct Queue {
     /// Whether other queues may reclaim what it uses above its share; absent means yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaimable: Option<bool>,
+    /// Its groups of nodes, with the plugin nodegroup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 const fn is_zero(number: &i32) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_beginning(at: &Seconds) -> bool {
+    at.0 == 0
 }
 
 /// A job: its pods start together, as far as its tasks say so, and each runs for its duration.
@@ -187,6 +205,12 @@ pub struct Job {
     pub arrival: Seconds,
     /// How long each of its pods runs.
     pub duration: Seconds,
+    /// When its owner deletes it, if it has not ended by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Seconds>,
+    /// Annotations of its pod group and its pods, such as `volcano.sh/preemptable`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
     /// At least one.
     pub tasks: Vec<Task>,
 }

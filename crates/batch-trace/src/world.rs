@@ -6,6 +6,7 @@ use evictd_batch::conf::Conf;
 use evictd_batch::session::{Cache, Outcome, Setting};
 use evictd_batch_objects::{Compat, PodGroup};
 use evictd_placement::Cluster;
+use evictd_pod::Node;
 use evictd_pod::wire::Pod;
 
 /// The queue above all others.
@@ -18,13 +19,10 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Nodes and queues, and no job yet.
+    /// Queues, and no node or job yet.
     pub(super) fn new(trace: &Trace, queues: &[Queue]) -> Self {
-        let mut cluster = Cluster::new();
+        let cluster = Cluster::new();
         let mut cache = Cache::new(Setting::default());
-        for node in trace.node_objects() {
-            cluster.add_node(&node);
-        }
         for hyper_node in trace.hyper_node_objects() {
             cache.hyper_node(&hyper_node);
         }
@@ -54,6 +52,14 @@ impl World {
             self.cache.set_now(now);
         }
         self.cache.session(&mut self.cluster, conf, compat)
+    }
+
+    pub(super) fn node(&mut self, node: &Node) {
+        self.cluster.add_node(node);
+    }
+
+    pub(super) fn remove_node(&mut self, name: &str) {
+        self.cluster.remove_node(name);
     }
 
     pub(super) fn group(&mut self, group: &PodGroup) {

@@ -123,8 +123,8 @@ impl Access {
         }
     }
 
-    /// The same credentials for another server. Its certificate must be known to this machine, unless it is not to be
-    /// verified at all.
+    /// The same credentials for the secure port of another of our daemons. Its certificate must be known to this machine, unless it
+    /// is not to be verified at all.
     #[must_use]
     pub fn towards(&self, server: http::Uri, unverified: bool) -> Self {
         let mut config = self.config.clone();
@@ -134,6 +134,7 @@ impl Access {
         config.accept_invalid_certs = unverified;
         Self {
             config,
+            peer: Peer::SecurePort,
             ..self.clone()
         }
     }

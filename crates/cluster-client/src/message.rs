@@ -17,6 +17,8 @@ pub enum Peer {
     ApiServer,
     /// This node's kubelet, as the settings under `kubelet` name it.
     Kubelet,
+    /// The secure port of another of our daemons, as the flags of a command name it.
+    SecurePort,
     /// Another one, whose settings are not known here.
     Other,
 }
@@ -37,6 +39,7 @@ const fn source_of_address(peer: Peer) -> &'static str {
     match peer {
         Peer::ApiServer => "in the kubeconfig",
         Peer::Kubelet => "under kubelet in the configuration",
+        Peer::SecurePort => "after --server",
         Peer::Other => "in the configuration",
     }
 }
@@ -134,13 +137,40 @@ const ADVICE: [(&str, &str, &str); 7] = [
     ),
 ];
 
+/// Advice for connections to a secure port, which made its certificate itself unless it was given one.
+const ADVICE_FOR_PORTS: [(&str, &str); 4] = [
+    (
+        "certificate: UnknownIssuer",
+        "the certificate of this port is not trusted here, because the port made it itself or its authority is unknown: add \
+         --insecure-skip-tls-verify if no other program can answer at this address",
+    ),
+    (
+        "certificate not valid for name",
+        "the certificate of this port is for other names: give --server one of them, or add --insecure-skip-tls-verify if no other \
+         program can answer at this address",
+    ),
+    (
+        "invalid HTTP version",
+        "this port expects TLS: the URL after --server begins with https://",
+    ),
+    (
+        "InvalidContentType",
+        "this port does not answer with TLS: it is not the secure port",
+    ),
+];
+
 fn what_to_do(cause: &str, peer: Peer) -> Option<&'static str> {
+    if peer == Peer::SecurePort {
+        let mut advice = ADVICE_FOR_PORTS.iter();
+        let found = advice.find(|(words, _)| cause.contains(words));
+        return found.map(|(_, advice)| *advice);
+    }
     let found = ADVICE.iter().find(|(words, ..)| cause.contains(words));
     let (_, api_server, kubelet) = found?;
     match peer {
         Peer::ApiServer => Some(*api_server),
         Peer::Kubelet => Some(*kubelet),
-        Peer::Other => None,
+        Peer::SecurePort | Peer::Other => None,
     }
 }
 

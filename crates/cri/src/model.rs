@@ -29,7 +29,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// What manages the cgroups of containers.
+/// The manager of the cgroups of containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum CgroupDriver {

@@ -21,8 +21,10 @@ impl PortClient {
         server: &str,
         unverified: bool,
     ) -> Result<Self, Failure> {
-        let address = parsed(server)
-            .map_err(|problem| Failure::Input(anyhow!("--server {server}: {problem}")))?;
+        let address = parsed(server).ok_or_else(|| {
+            let message = "is not a URL such as https://127.0.0.1:10259";
+            Failure::Input(anyhow!("--server {server:?}: {message}"))
+        })?;
         let access = Access::find(credentials).await.map_err(Failure::input)?;
         let access = access.towards(address, unverified);
         Ok(Self {
@@ -51,11 +53,11 @@ impl PortClient {
     }
 }
 
-/// Parses the address of a server.
-fn parsed(text: &str) -> Result<hyper::Uri, String> {
-    let uri: hyper::Uri = text.parse().map_err(|error| format!("{error}"))?;
+/// The address of a server; `None` if the text is no URL of one.
+fn parsed(text: &str) -> Option<hyper::Uri> {
+    let uri: hyper::Uri = text.parse().ok()?;
     match (uri.scheme_str(), uri.host()) {
-        (Some("https" | "http"), Some(host)) if !host.is_empty() => Ok(uri),
-        _ => Err("is not a URL such as https://127.0.0.1:10259".to_owned()),
+        (Some("https" | "http"), Some(host)) if !host.is_empty() => Some(uri),
+        _ => None,
     }
 }

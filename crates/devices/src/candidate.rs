@@ -7,6 +7,7 @@ use crate::pool::Pool;
 use crate::slice::Slice;
 use crate::usage::Usage;
 use evictd_pod::Quantity;
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire::Device;
 use std::collections::BTreeMap;
 
@@ -28,6 +29,7 @@ pub(crate) struct Candidate<'a> {
     shares: Vec<At>,
     /// The amounts that these shares consume.
     consumed: Amounts,
+    release: Release,
 }
 
 impl Candidate<'_> {
@@ -65,9 +67,17 @@ impl Candidate<'_> {
         if self.device.capacity.is_empty() && subrequest.capacity.is_empty() {
             return Some(BTreeMap::new());
         }
-        let share = capacity::consumed(&subrequest.capacity, self.device)?;
+        let share = self.consumption_of(subrequest)?;
         let is_enough = capacity::shortage(self.device, &share, &self.used()).is_none();
         is_enough.then_some(share)
+    }
+
+    /// The amounts that the subrequest consumes. `None` if that is not allowed.
+    pub(crate) fn consumption_of(
+        &self,
+        subrequest: &Subrequest,
+    ) -> Option<BTreeMap<String, Quantity>> {
+        capacity::consumed(&subrequest.capacity, self.device, self.release)
     }
 
     /// The capacities that shares use.
@@ -93,7 +103,7 @@ pub(crate) struct PoolCounters<'a> {
 
 impl<'a> Candidates<'a> {
     /// The devices of complete pools, in order.
-    pub(crate) fn new(pools: &'a [Pool<'a>]) -> Self {
+    pub(crate) fn new(pools: &'a [Pool<'a>], release: Release) -> Self {
         let mut all: Vec<Candidate<'_>> = Vec::new();
         for (index, pool) in pools.iter().enumerate() {
             for slice in &pool.slices {
@@ -112,6 +122,7 @@ impl<'a> Candidates<'a> {
                         taken_by: Vec::new(),
                         shares: Vec::new(),
                         consumed: Amounts::new(),
+                        release,
                     });
                 }
             }

@@ -1,6 +1,7 @@
 //! Shares of a device's capacities.
 
 use evictd_pod::Quantity;
+use evictd_pod::compatibility::Release;
 use evictd_pod::quantity::Format;
 use evictd_pod::wire::{CapacityPolicy, CapacityRange, Device, DeviceCapacity};
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ pub(crate) type Amounts = BTreeMap<String, i128>;
 pub(crate) fn consumed(
     requested: &BTreeMap<String, Quantity>,
     device: &Device,
+    release: Release,
 ) -> Option<BTreeMap<String, Quantity>> {
     if requested
         .keys()
@@ -22,14 +24,15 @@ pub(crate) fn consumed(
     }
     let capacities = device.capacity.iter();
     let consumed = capacities.map(|(name, capacity)| {
-        let share = share(requested.get(name).copied(), capacity);
-        is_allowed(share, capacity.request_policy.as_deref()).then(|| (name.clone(), share))
+        let share = share(requested.get(name).copied(), capacity, release);
+        let policy = capacity.request_policy.as_deref();
+        is_allowed(share, policy, release).then(|| (name.clone(), share))
     });
     consumed.collect()
 }
 
 /// The share that serves a request of this amount.
-fn share(requested: Option<Quantity>, capacity: &DeviceCapacity) -> Quantity {
+fn share(requested: Option<Quantity>, capacity: &DeviceCapacity, release: Release) -> Quantity {
     let policy = capacity.request_policy.as_deref();
     let Some(requested) = requested else {
         return policy
@@ -43,24 +46,28 @@ fn share(requested: Option<Quantity>, capacity: &DeviceCapacity) -> Quantity {
         .valid_range
         .and_then(|range| Some((range, range.min?)))
     {
-        return in_range(requested, range, min);
+        return in_range(requested, range, min, release);
     }
     let mut larger = policy.valid_values.iter();
     let larger = larger.find(|value| requested <= **value);
     larger.copied().unwrap_or(requested)
 }
 
-/// The smallest share of the range that is not less. A rounded one is binary, as kube-scheduler writes it. Fractions count, as in
-/// 1.37 (S7-155).
-fn in_range(requested: Quantity, range: CapacityRange, min: Quantity) -> Quantity {
+/// The smallest share of the range that is not less. A rounded one is binary, as kube-scheduler writes it.
+fn in_range(
+    requested: Quantity,
+    range: CapacityRange,
+    min: Quantity,
+    release: Release,
+) -> Quantity {
     if requested < min {
         return min;
     }
-    let step = range.step.map_or(0, |step| step.nano_value());
+    let step = range.step.map_or(0, |step| precise(step, release));
     if step <= 0 {
         return requested;
     }
-    let (min, requested) = (min.nano_value(), requested.nano_value());
+    let (min, requested) = (precise(min, release), precise(requested, release));
     let steps = (requested - min + step - 1).div_euclid(step);
     let share = min.saturating_add(steps.saturating_mul(step));
     let whole = i64::try_from(share / NANO).unwrap_or(i64::MAX);
@@ -70,10 +77,18 @@ fn in_range(requested: Quantity, range: CapacityRange, min: Quantity) -> Quantit
     }
 }
 
+/// An amount in billionths, as the steps of a range see it: 1.36 rounds up to whole units, 1.37 counts fractions (S7-155).
+fn precise(amount: Quantity, release: Release) -> i128 {
+    match release {
+        Release::V1_36 => i128::from(amount.value()) * NANO,
+        Release::V1_37 => amount.nano_value(),
+    }
+}
+
 /// Billionths of a unit.
 const NANO: i128 = 1_000_000_000;
 
-fn is_allowed(share: Quantity, policy: Option<&CapacityPolicy>) -> bool {
+fn is_allowed(share: Quantity, policy: Option<&CapacityPolicy>, release: Release) -> bool {
     let Some(policy) = policy else {
         return true;
     };
@@ -81,9 +96,10 @@ fn is_allowed(share: Quantity, policy: Option<&CapacityPolicy>) -> bool {
         return true;
     }
     if let Some(range) = &policy.valid_range {
-        let min = range.min.map_or(0, |min| min.nano_value());
-        let step = range.step.map(|step| step.nano_value());
-        let is_step = step.is_none_or(|step| step > 0 && (share.nano_value() - min) % step == 0);
+        let min = range.min.map_or(0, |min| precise(min, release));
+        let step = range.step.map(|step| precise(step, release));
+        let above = precise(share, release) - min;
+        let is_step = step.is_none_or(|step| step > 0 && above % step == 0);
         return range.max.is_none_or(|max| share <= max) && is_step;
     }
     policy.valid_values.is_empty() || policy.valid_values.contains(&share)

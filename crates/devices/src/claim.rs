@@ -106,7 +106,7 @@ impl Subrequest {
                 other => Count::Unknown(other.to_owned()),
             },
             selectors: selectors_of(&wire.selectors, known),
-            tolerations: wire.tolerations.clone(),
+            tolerations: wire.tolerations.iter().map(defaulted).collect(),
             is_admin: wire.admin_access == Some(true),
             capacity: wire
                 .capacity
@@ -115,6 +115,23 @@ impl Subrequest {
                 .unwrap_or_default(),
         }
     }
+}
+
+impl Subrequest {
+    /// Its name within its request, as errors have it.
+    pub(crate) fn short_name(&self) -> &str {
+        let alternative = self.name.split_once('/');
+        alternative.map_or(&self.name, |(_, alternative)| alternative)
+    }
+}
+
+/// With the operator that the API server fills in, because the allocation repeats the toleration.
+fn defaulted(toleration: &wire::Toleration) -> wire::Toleration {
+    let mut toleration = toleration.clone();
+    if toleration.operator.is_empty() {
+        "Equal".clone_into(&mut toleration.operator);
+    }
+    toleration
 }
 
 impl Claim {
@@ -202,7 +219,7 @@ impl Claim {
             }
             for subrequest in &request.subrequests {
                 if let Count::Unknown(mode) = &subrequest.count {
-                    let request = &subrequest.name;
+                    let request = subrequest.short_name();
                     return Some(format!(
                         "claim {name}, request {request}: unsupported count mode {mode}"
                     ));

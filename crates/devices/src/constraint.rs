@@ -25,7 +25,7 @@ impl<'c> Constraint<'c> {
         })
     }
 
-    /// What it wants, in words.
+    /// Describes the constraint.
     pub(crate) fn wanted(&self) -> String {
         let attribute = self.attribute;
         if self.is_distinct {

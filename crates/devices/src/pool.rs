@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A pool by driver and name.
 pub(crate) type PoolKey = (String, String);
 
-/// What a driver must do about an invalid pool.
+/// The advice for the driver of an invalid pool.
 const CORRECTS: &str = "corrects it";
 
 /// The slices of a pool and the use of its devices.
@@ -66,7 +66,7 @@ impl PoolEntry {
     }
 
     /// Why none of its devices is allocated, whatever the node: slices are missing or superfluous, or names repeat. `None` if it is
-    /// complete, or has no slices. Also what its driver must do.
+    /// complete, or has no slices. Also the advice for its driver.
     pub(crate) fn problem(&self) -> Option<(String, &'static str)> {
         let newest = self.slices().map(|slice| slice.spec.pool.generation);
         let newest = newest.max()?;

@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
         pools: &'a [Pool<'a>],
         node: &'a dyn Node,
     ) -> Result<Self, Problem> {
-        let candidates = Candidates::new(pools);
+        let candidates = Candidates::new(pools, known.release());
         limits.charge(candidates.all.len() as u64 / STEPS_OF_UNIT);
         let mut search = Self {
             limits,
@@ -168,7 +168,20 @@ impl<'a> Search<'a> {
             if subrequest.count != Count::All {
                 continue;
             }
-            if let Some(pool) = pools.iter().find(|pool| pool.state != State::Ready) {
+            let all = self.all_of(at, pools)?;
+            self.all.insert(at, all);
+        }
+        Ok(())
+    }
+
+    /// The devices that a subrequest for all devices gets. The first pool decides that has an error.
+    fn all_of(&mut self, at: At, pools: &[Pool<'_>]) -> Result<Vec<usize>, Problem> {
+        let subrequest = self.resolved(at).subrequest;
+        // In 1.36 a device that has too little left is not one of those that can serve the request (S7-156).
+        let takes_full = self.release >= Release::V1_37;
+        let (mut all, mut next) = (Vec::new(), 0);
+        for (number, pool) in pools.iter().enumerate() {
+            if pool.state != State::Ready {
                 let state = match pool.state {
                     State::Invalid => "invalid",
                     _ => "being updated",
@@ -176,25 +189,26 @@ impl<'a> Search<'a> {
                 return Err(Problem::PoolInUpdate(format!(
                     "claim {}, request {}: asks for all devices, but resource pool {}/{} is currently {state}",
                     self.claims[at.0].full_name(),
-                    subrequest.name,
+                    subrequest.short_name(),
                     pool.driver,
                     pool.name
                 )));
             }
-            let mut all = Vec::new();
-            for index in 0..self.candidates.all.len() {
-                // In 1.36 a device that has too little left is not one of those that can serve the request (S7-156).
-                let subrequest = self.resolved(at).subrequest;
-                let takes_full = self.release >= Release::V1_37;
-                if self.is_selected(at, index)?
-                    && (takes_full || self.candidates.all[index].share(subrequest).is_some())
-                {
-                    all.push(index);
+            while self
+                .candidates
+                .all
+                .get(next)
+                .is_some_and(|one| one.pool == number)
+            {
+                let is_selected = self.is_selected(at, next)?;
+                let candidate = &self.candidates.all[next];
+                if is_selected && (takes_full || candidate.share(subrequest).is_some()) {
+                    all.push(next);
                 }
+                next += 1;
             }
-            self.all.insert(at, all);
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Checks that no claim needs too many devices, whatever alternatives it gets.
@@ -448,7 +462,7 @@ impl<'a> Search<'a> {
                 return Err(Stop::Problem(Problem::Constraint(format!(
                     "claim {}, request {}: cannot add device {driver}/{}/{} because a claim constraint would not be satisfied",
                     self.claims[claim].full_name(),
-                    subrequest.name,
+                    subrequest.short_name(),
                     candidate.slice.spec.pool.name,
                     device.name
                 ))));

@@ -10,6 +10,7 @@ mod releases;
 mod shortages;
 mod table;
 mod taint_rules;
+mod upstream;
 
 use super::{Demand, Inventory, Node, Problem};
 use evictd_pod::wire::{Allocation, DeviceClass, ResourceClaim, ResourceSlice};

@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::cost::{CHANGE, CHECK};
 use crate::filter::{self, Filter, Here, Rejection};
 use crate::id::NodeId;
-use crate::interrupt::INTERRUPTED;
+use crate::interrupt::{INTERRUPTED, STEPS_OF_UNIT};
 use crate::plugins;
 use crate::pod::Pod;
 use hashbrown::{HashMap, HashSet};
@@ -21,7 +21,8 @@ pub struct Checks<'c> {
     changing: Vec<usize>,
     /// Indices of the changing filters that keep state between nodes. They must see the end of a trial.
     stateful: Vec<usize>,
-    /// Pods of equal or higher priority that are nominated to a node. They count as if they were there (S3-019).
+    /// Pods that are nominated to a node and count as if they were there: those of equal or higher priority (S3-019), and all
+    /// while the victims of this pod terminate.
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
     /// For each pod of the node on trial, whether it is removed. Between trials no pod is.
     away: Vec<bool>,
@@ -57,6 +58,7 @@ impl<'c> Checks<'c> {
             those(|filter| filter.keeps_state()),
         );
         let mut nominated: HashMap<NodeId, Vec<&Pod>> = HashMap::new();
+        let awaited = cluster.node_of_ending_victims(pod);
         for other in cluster.nominated() {
             let itself = other.name() == pod.name()
                 && cluster.template(other).namespace == cluster.template(pod).namespace;
@@ -64,9 +66,10 @@ impl<'c> Checks<'c> {
                 .identity
                 .nominated
                 .map(|name| cluster.symbols().text(name));
-            // Only pods that are at least as important keep their room, as in kube-scheduler.
+            // Only pods that are at least as important keep their room, as in kube-scheduler. But a pod that will soon have the room
+            // that was made for it leaves others theirs: else they would preempt again.
             if let Some(id) = name.and_then(|name| cluster.find_node(name))
-                && other.priority >= pod.priority
+                && (other.priority >= pod.priority || awaited.is_some_and(|node| node != id))
                 && !itself
             {
                 nominated.entry(id).or_default().push(other);
@@ -95,9 +98,17 @@ impl<'c> Checks<'c> {
     }
 
     /// Counts work for the pod besides its filters.
+    #[inline]
     pub fn count_steps(&mut self, steps: usize) {
-        let steps = self.steps.saturating_add(steps);
-        self.steps = self.cluster.interrupt().charge_steps(steps);
+        self.steps = self.steps.saturating_add(steps);
+        if self.steps >= STEPS_OF_UNIT {
+            self.charge_steps();
+        }
+    }
+
+    #[cold]
+    fn charge_steps(&mut self) {
+        self.steps = self.cluster.interrupt().charge_steps(self.steps);
     }
 
     /// The cluster of the nodes.
@@ -239,6 +250,24 @@ impl<'c> Trial<'_, 'c> {
         }
     }
 
+    /// Removes pods, each unless it is removed already.
+    pub fn remove_all(&mut self, indices: impl Iterator<Item = usize>) {
+        let (here, checks) = (self.here, &mut *self.checks);
+        let mut removed = 0;
+        for index in indices {
+            if std::mem::replace(&mut checks.away[index], true) {
+                continue;
+            }
+            removed += 1;
+            for filter in &checks.changing {
+                checks.filters[*filter].change(here, &here.node.pods[index], -1);
+            }
+        }
+        checks.away_count += removed;
+        let steps = CHANGE * checks.comparisons;
+        checks.count_steps(steps.saturating_mul(removed));
+    }
+
     /// Puts a removed pod back.
     pub fn put_back(&mut self, index: usize) {
         if std::mem::replace(&mut self.checks.away[index], false) {
@@ -346,19 +375,14 @@ impl<'c> Trial<'_, 'c> {
         }
         self.twice(|checks, here| {
             let mut changing = checks.changing.iter();
-            changing.try_for_each(|index| {
-                let answer = checks.filters[*index].check(here);
-                answer.map_err(|rejection| (*index, rejection))
-            })
+            let accepts = changing.all(|index| checks.filters[*index].accepts(here));
+            accepts.then_some(()).ok_or(())
         })
         .is_ok()
     }
 
     /// Runs the filters with and without the nominated pods, because those may come or not (S3-019).
-    fn twice(
-        &mut self,
-        ask: impl Fn(&Checks<'c>, Here<'c>) -> Result<(), (usize, Rejection)>,
-    ) -> Result<(), (usize, Rejection)> {
+    fn twice<E>(&mut self, ask: impl Fn(&Checks<'c>, Here<'c>) -> Result<(), E>) -> Result<(), E> {
         if !self.checks.nominated.is_empty()
             && let Some(coming) = self.checks.nominated.get(&self.here.id).cloned()
         {

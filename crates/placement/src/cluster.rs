@@ -512,6 +512,14 @@ impl Cluster {
         &self.nominated
     }
 
+    /// The nominated node of a pod, while victims of lower priority terminate there.
+    pub(crate) fn node_of_ending_victims(&self, pod: &Pod) -> Option<NodeId> {
+        let id = self.find_node(self.symbols().text(pod.identity.nominated?))?;
+        let mut pods = self.node(id).pods.iter();
+        pods.any(|victim| victim.terminating && victim.preempted && victim.priority < pod.priority)
+            .then_some(id)
+    }
+
     /// A namespace's labels; `None` if the input does not hold the namespace.
     pub fn namespace(&self, name: Symbol) -> Option<&Labels> {
         self.namespaces.get(&name)

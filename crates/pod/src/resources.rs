@@ -216,6 +216,8 @@ mod tests {
                 r#"{"resources":{},"containers":[{"resources":{"requests":{"cpu":"1"}}}]}"#,
                 "BestEffort",
             ),
+            // T121 of S7.
+            (r#"{"resources":{},"containers":[{}]}"#, "BestEffort"),
             (
                 r#"{"resources":{"requests":{"cpu":"1","memory":"1"},"limits":{"cpu":"1","memory":"1"}},"containers":[{}]}"#,
                 "Guaranteed",

@@ -204,7 +204,7 @@ impl<'b> BudgetUsage<'b> {
         let before = self.touched.len();
         let is_allowed = !pods.any(|pod| self.count(pod));
         if !is_allowed {
-            // What stays uses no budget.
+            // A pod that stays uses no budget.
             for index in self.touched.drain(before..) {
                 self.left[index as usize] = self.left[index as usize].saturating_add(1);
             }

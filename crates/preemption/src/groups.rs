@@ -34,7 +34,7 @@ impl Victim {
     }
 }
 
-/// What a group means for its pods as victims.
+/// The effect of a group on its pods as victims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VictimGroup {
     /// The priority that counts instead of that of each pod, in a tree that of the root (S7-066, S7-121).

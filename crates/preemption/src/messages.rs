@@ -5,7 +5,7 @@ use crate::candidate::NotCandidate;
 use crate::groups::{KnownGroups, VictimGroups};
 use crate::pick::{Rule, Why};
 use crate::plan::Plan;
-use crate::units::Units;
+use crate::units::{self, Collected, Units};
 use evictd_placement::{Checks, Cluster, Code, NO_START, NodeId, Pod};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -95,11 +95,10 @@ impl Plan {
     ) -> Option<String> {
         let priority = checks.pod().priority;
         let mut groups = KnownGroups::new(checks.cluster(), groups);
-        let mut units = Units::default();
         let mut trial = checks.on(node);
-        units.collect(&trial, priority, &mut groups);
-        for unit in 0..units.len() {
-            units.remove(&mut trial, unit);
+        match units::collect(&trial, priority, &mut groups) {
+            Collected::Pods(pods) => pods.remove_all(&mut trial, 0..pods.len()),
+            Collected::Groups(groups) => groups.remove_all(&mut trial, 0..groups.len()),
         }
         trial.obstacle()
     }

@@ -4,8 +4,8 @@ use crate::budget::{BudgetPolicy, BudgetUsage};
 use crate::candidate::NotCandidate;
 use crate::compat::Compat;
 use crate::groups::{KnownGroups, Victim};
-use crate::units::Units;
-use evictd_placement::{Pod, Trial};
+use crate::units::{self, Collected, Units};
+use evictd_placement::{NodeId, Pod, Trial};
 
 /// A step while one node is tried. A victim is one pod, or all pods of a group with `disruptionMode: all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +33,21 @@ pub enum Step {
     },
 }
 
+/// A potential victim.
+#[derive(Clone, Copy)]
+struct Potential {
+    /// Its index among the units.
+    unit: usize,
+    /// How many of its pods violate a budget (S7-085).
+    violations: usize,
+}
+
 /// Buffers that are reused for every node.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    units: Units,
-    /// Indices of units whose eviction violates budgets, each with the number of its pods that do (S7-085).
-    violating: Vec<(usize, usize)>,
-    others: Vec<usize>,
+    /// Those whose eviction violates budgets.
+    violating: Vec<Potential>,
+    others: Vec<Potential>,
     /// The indices of the units that are evicted.
     evicted: Vec<usize>,
     /// The result.
@@ -47,35 +55,29 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The indices of both kinds of units.
-    fn indices(&self) -> impl Iterator<Item = usize> {
-        let violating = self.violating.iter().map(|(unit, _)| *unit);
-        violating.chain(self.others.iter().copied())
-    }
-
-    fn begin(&mut self, trial: &Trial<'_, '_>, preemptor: &Pod, groups: &mut KnownGroups<'_>) {
+    fn clear(&mut self) {
         self.violating.clear();
         self.others.clear();
         self.evicted.clear();
         self.victims.clear();
-        self.units.collect(trial, preemptor.priority, groups);
     }
 
-    fn remove_all(&self, trial: &mut Trial<'_, '_>) {
-        self.indices()
-            .for_each(|unit| self.units.remove(trial, unit));
+    fn remove_all(&self, trial: &mut Trial<'_, '_>, units: &impl Units) {
+        let all = self.violating.iter().chain(&self.others);
+        units.remove_all(trial, all.map(|potential| potential.unit));
     }
 
-    fn put_back_all(&self, trial: &mut Trial<'_, '_>) {
-        self.indices()
-            .for_each(|unit| self.units.put_back(trial, unit));
+    fn put_back_all(&self, trial: &mut Trial<'_, '_>, units: &impl Units) {
+        for potential in self.violating.iter().chain(&self.others) {
+            units.put_back(trial, potential.unit);
+        }
     }
 
-    fn removed(&self) -> Step {
-        let pods = |unit: usize| self.units.pods(unit).to_vec();
+    fn removed(&self, node: NodeId, units: &impl Units) -> Step {
+        let victims = |potential: &Potential| units.victims(node, potential.unit).collect();
         Step::Removed {
-            violating: self.violating.iter().map(|(unit, _)| pods(*unit)).collect(),
-            others: self.others.iter().map(|unit| pods(*unit)).collect(),
+            violating: self.violating.iter().map(victims).collect(),
+            others: self.others.iter().map(victims).collect(),
         }
     }
 
@@ -83,16 +85,15 @@ impl Scratch {
     fn reprieve(
         &mut self,
         trial: &mut Trial<'_, '_>,
+        units: &impl Units,
         record: &mut Option<&mut dyn FnMut(Step)>,
     ) -> usize {
         let mut violations = 0;
-        let violating = self.violating.iter().copied();
-        let others = self.others.iter().map(|unit| (*unit, 0));
-        for (unit, breaks) in violating.chain(others) {
-            self.units.put_back(trial, unit);
+        for potential in self.violating.iter().chain(&self.others) {
+            units.put_back(trial, potential.unit);
             let fits = trial.still_fits();
             if let Some(record) = record {
-                let pods = self.units.pods(unit).to_vec();
+                let pods = units.victims(trial.node(), potential.unit).collect();
                 record(if fits {
                     Step::Reprieved(pods)
                 } else {
@@ -101,9 +102,9 @@ impl Scratch {
                 });
             }
             if !fits {
-                self.units.remove(trial, unit);
-                self.evicted.push(unit);
-                violations += breaks;
+                units.remove(trial, potential.unit);
+                self.evicted.push(potential.unit);
+                violations += potential.violations;
             }
         }
         violations
@@ -113,44 +114,59 @@ impl Scratch {
 /// Tries one node and leaves the victims in `scratch`, in the order of the version (S3-023). Returns how many victims
 /// violate a budget. The trial ends in its first state.
 pub(crate) fn select(
-    mut trial: Trial<'_, '_>,
+    trial: Trial<'_, '_>,
     preemptor: &Pod,
     (usage, groups): (&mut BudgetUsage<'_>, &mut KnownGroups<'_>),
+    rules: (Compat, BudgetPolicy),
+    scratch: &mut Scratch,
+    record: Option<&mut dyn FnMut(Step)>,
+) -> Result<usize, NotCandidate> {
+    match units::collect(&trial, preemptor.priority, groups) {
+        Collected::Pods(pods) => select_units(trial, &pods, usage, rules, scratch, record),
+        Collected::Groups(groups) => select_units(trial, &groups, usage, rules, scratch, record),
+    }
+}
+
+fn select_units(
+    mut trial: Trial<'_, '_>,
+    units: &impl Units,
+    usage: &mut BudgetUsage<'_>,
     (compat, policy): (Compat, BudgetPolicy),
     scratch: &mut Scratch,
     mut record: Option<&mut dyn FnMut(Step)>,
 ) -> Result<usize, NotCandidate> {
-    scratch.begin(&trial, preemptor, groups);
-    if scratch.units.len() == 0 && compat > Compat::V1_18 {
+    scratch.clear();
+    let node = trial.node();
+    if units.len() == 0 && compat > Compat::V1_18 {
         return Err(NotCandidate::NoVictims);
     }
     let mut end = Ok(());
     // A later grouping is tried only if the earlier one frees too little.
     for grouping in Grouping::of(policy) {
-        scratch.put_back_all(&mut trial);
-        group(&trial, usage, *grouping, scratch);
-        scratch.remove_all(&mut trial);
+        scratch.put_back_all(&mut trial, units);
+        group(&trial, usage, *grouping, units, scratch);
+        scratch.remove_all(&mut trial, units);
         end = trial.fits();
         if end.is_ok() {
             break;
         }
     }
     if let Some(record) = &mut record {
-        record(scratch.removed());
+        record(scratch.removed(node, units));
     }
     if let Err(rejection) = end {
         if let Some(record) = &mut record {
             let obstacle = trial.obstacle();
             record(Step::DoesNotFit { obstacle });
         }
-        let spared = scratch.indices().count() < scratch.units.len();
+        let spared = scratch.violating.len() + scratch.others.len() < units.len();
         return Err(if spared {
             NotCandidate::Budget(rejection)
         } else {
             NotCandidate::DoesNotFit(rejection)
         });
     }
-    let violations = scratch.reprieve(&mut trial, &mut record);
+    let violations = scratch.reprieve(&mut trial, units, &mut record);
     if scratch.evicted.is_empty() && compat > Compat::V1_18 {
         return Err(NotCandidate::NoVictimNeeded);
     }
@@ -158,9 +174,9 @@ pub(crate) fn select(
     if compat >= Compat::V1_36 {
         scratch.evicted.sort_unstable();
     }
-    for unit in &scratch.evicted {
-        scratch.victims.extend(scratch.units.pods(*unit));
-    }
+    let victims = scratch.evicted.iter();
+    let victims = victims.flat_map(|unit| units.victims(node, *unit));
+    scratch.victims.extend(victims);
     Ok(violations)
 }
 
@@ -191,41 +207,44 @@ fn group(
     trial: &Trial<'_, '_>,
     usage: &mut BudgetUsage<'_>,
     grouping: Grouping,
+    units: &impl Units,
     scratch: &mut Scratch,
 ) {
     usage.reset();
     let Scratch {
-        units,
-        violating,
-        others,
-        ..
+        violating, others, ..
     } = scratch;
     violating.clear();
     others.clear();
-    let (cluster, units) = (trial.cluster(), &*units);
     let all = 0..units.len();
-    let pods = |unit: usize| units.pods(unit).iter().map(|victim| victim.pod(cluster));
+    let pods = |unit: usize| units.pods(trial, unit);
+    let harmless = |unit: usize| Potential {
+        unit,
+        violations: 0,
+    };
     match grouping {
         Grouping::All => {
             for unit in all {
-                match count(usage, pods(unit)) {
-                    0 => others.push(unit),
-                    broken => violating.push((unit, broken)),
-                }
+                let broken = pods(unit).filter(|pod| usage.count(pod)).count();
+                let group = if broken == 0 {
+                    &mut *others
+                } else {
+                    &mut *violating
+                };
+                group.push(Potential {
+                    unit,
+                    violations: broken,
+                });
             }
         }
         Grouping::SparingImportant => {
             let allowed = all.rev().filter(|unit| usage.count_allowed(pods(*unit)));
-            others.extend(allowed);
+            others.extend(allowed.map(harmless));
             others.reverse();
         }
         Grouping::SparingOthers => {
-            others.extend(all.filter(|unit| usage.count_allowed(pods(*unit))));
+            let allowed = all.filter(|unit| usage.count_allowed(pods(*unit)));
+            others.extend(allowed.map(harmless));
         }
     }
-}
-
-/// Counts pods as evicted. Returns how many of them violate a budget.
-fn count<'p>(usage: &mut BudgetUsage<'_>, pods: impl Iterator<Item = &'p Pod>) -> usize {
-    pods.map(|pod| usize::from(usage.count(pod))).sum()
 }

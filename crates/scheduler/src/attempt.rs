@@ -4,7 +4,7 @@ use crate::dump::Loaded;
 use evictd_document::Assumptions;
 use evictd_placement::{Checks, Cluster, InvalidObject, Pod};
 use evictd_pod::wire;
-use evictd_preemption::{Budget, VictimRules};
+use evictd_preemption::{Action, Budget, VictimRules};
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{
     CustomPlugin, Filtered, Framework, GangPlacement, NotTried, PodGroups, Verdict, replicas,
@@ -99,7 +99,14 @@ impl Case {
     /// Places the pod's gang as a whole, and takes it back. `None` if the pod is in no gang.
     pub(crate) fn place_gang(&mut self) -> Option<GangPlacement> {
         self.groups
-            .place(&mut self.cluster, &self.framework, &self.wire)
+            .place(&mut self.cluster, &self.framework, &self.wire, None)
+    }
+
+    /// The same, with a preemption if the gang does not fit.
+    pub(crate) fn preempt_for_gang(&mut self) -> Option<GangPlacement> {
+        let budgets = Some(&*self.budgets);
+        self.groups
+            .place(&mut self.cluster, &self.framework, &self.wire, budgets)
     }
 
     /// The budgets and the groups of the pods that may be preempted.
@@ -192,6 +199,9 @@ pub(crate) struct Gang {
     /// Why too few fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
+    /// The evictions and nominations for it, or why there are none.
+    #[serde(skip)]
+    pub(crate) preemption: Option<Result<Vec<Action>, String>>,
 }
 
 impl Gang {
@@ -203,6 +213,7 @@ impl Gang {
             waiting,
             nodes,
             message,
+            preemption,
         } = placement;
         Self {
             pod_group: group,
@@ -211,6 +222,7 @@ impl Gang {
             waiting,
             placed: nodes,
             message,
+            preemption,
         }
     }
 

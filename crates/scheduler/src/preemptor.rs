@@ -22,7 +22,9 @@ pub(crate) enum PreemptorError {
     Objects(#[from] ObjectsError),
     #[error(transparent)]
     Document(#[from] DocumentError),
-    #[error("--pod {0}: is not a file, and no pod of that name is in the input")]
+    #[error(
+        "--pod {0}: is not a file, and no pod of that name is in the input; of a workload its manifest is needed"
+    )]
     NotFound(String),
     #[error("--pod {pod}: is already on node {node}")]
     Assigned { pod: String, node: String },

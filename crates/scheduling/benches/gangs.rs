@@ -1,5 +1,5 @@
 //! Gangs in a cluster of 5000 nodes with 150 000 pods: placed, tried in vain and undone, and with room made for them. And
-//! whether the 100 000th pod takes longer than the 1000th.
+//! whether the 100 000th pod takes longer than the 1000th, alone and in one large group.
 #![allow(
     clippy::expect_used,
     clippy::disallowed_methods,
@@ -140,6 +140,9 @@ fn main() {
     assert!(victims >= count, "{victims}");
     println!("a gang of {count} that preempts {victims} pods: {took:?}");
     steady();
+    for min_count in [1, 1_000_000] {
+        large_group(min_count);
+    }
 }
 
 /// Places one pod after the other on nodes that were empty.
@@ -173,5 +176,40 @@ fn steady() {
     }
     println!(
         "{window} pods on {nodes} nodes: the second thousand in {first:?}, the last of {pods} in {last:?}"
+    );
+}
+
+/// Adds pods to a group, one after the other: each costs the same, whether the group is complete or not.
+fn large_group(min_count: usize) {
+    let (pods, window) = if cfg!(debug_assertions) {
+        (200, 100)
+    } else {
+        (100_000, 1000)
+    };
+    let mut scheduler = empty(1);
+    let group = json!({ "metadata": { "name": "large", "namespace": "default" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": min_count } } } });
+    scheduler.on(NOW, &Event::PodGroup(new(group)));
+    let (mut first, mut last) = (Duration::ZERO, Duration::ZERO);
+    for start in (0..pods).step_by(window) {
+        let events: Vec<Event> = (start..start + window)
+            .map(|index| {
+                let uid = format!("large-{index}");
+                let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid },
+                    "spec": { "schedulingGroup": { "podGroupName": "large" }, "containers": [] } });
+                Event::Change(Change::Pod(new(pod)))
+            })
+            .collect();
+        let began = Instant::now();
+        for event in &events {
+            scheduler.on(NOW, event);
+        }
+        last = began.elapsed();
+        if start == window {
+            first = last;
+        }
+    }
+    println!(
+        "{window} pods of a group that needs {min_count}: the second thousand in {first:?}, the last of {pods} in {last:?}"
     );
 }

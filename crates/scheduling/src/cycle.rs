@@ -285,7 +285,8 @@ impl Framework {
         let functions: Vec<&dyn Score> = compiled.iter().map(|(.., score)| &**score).collect();
         let columns = self.raw_scores(&functions, cluster, nodes);
         let names = compiled.iter().map(|(plugin, ..)| plugin.name());
-        self.count_scores(names, nodes.len());
+        self.count_scores(names.clone(), nodes.len());
+        self.sample_scores(names, &functions, cluster, nodes);
         for ((plugin, weight, score), raw) in compiled.iter().zip(columns) {
             let mut normalized = raw.clone();
             score.normalize(&mut normalized);

@@ -417,6 +417,16 @@ pub(crate) const fn label(kind: Kind) -> &'static str {
     }
 }
 
+/// The label under which the event wakes a waiting pod: some changes count only on that pod itself.
+pub(crate) const fn label_of_waking(kind: Kind) -> &'static str {
+    match kind {
+        Kind::PodToleration | Kind::PodGatesEliminated | Kind::PodGeneratedClaim => {
+            label_of_waiting(kind)
+        }
+        other => label(other),
+    }
+}
+
 /// The labels of events of pods without a node.
 const fn label_of_waiting(kind: Kind) -> &'static str {
     match kind {

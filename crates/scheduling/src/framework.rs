@@ -4,9 +4,10 @@ use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
 use crate::not_tried::{NotTried, claim_problem};
 use crate::parallelize::{Parallelizer, Sequential};
 use crate::plugins::PluginName;
-use crate::recorder::{NoRecorder, Recorder, status, timed};
+use crate::recorder::{NoRecorder, Recorder, SKIP, SUCCESS, status, timed};
 use evictd_placement::{
-    Checks, Chosen, Cluster, InvalidObject, NodeId, Permit, Plugin, Pod, Score, agent, plugins,
+    Checks, Chosen, Cluster, Here, InvalidObject, NodeId, Permit, Plugin, Pod, Score, agent,
+    plugins,
 };
 use evictd_pod::compatibility::Release;
 use evictd_pod::resource_claims::StoredClaim;
@@ -60,6 +61,8 @@ pub struct Framework {
     pub pod_group_post_filters: Vec<PostFilter>,
     /// Score the feasible nodes, each with its weight.
     pub scores: Vec<(SharedPlugin, i64)>,
+    /// The names of the plugins at `PreScore`.
+    pre_scores: Vec<String>,
     /// Custom plugins that reserve resources of the chosen node.
     pub reserves: Vec<SharedPlugin>,
     /// Custom plugins that permit, delay or reject the binding.
@@ -156,6 +159,7 @@ impl Framework {
                 post_filters: Vec::new(),
                 pod_group_post_filters: Vec::new(),
                 scores: Vec::new(),
+                pre_scores: Vec::new(),
                 reserves: Vec::new(),
                 permits: Vec::new(),
                 pre_binds: Vec::new(),
@@ -239,6 +243,7 @@ impl Framework {
             post_filters: post_filters(Point::PostFilter),
             pod_group_post_filters: post_filters(Point::PodGroupPostFilter),
             scores: scores.collect(),
+            pre_scores: profile.points.at(Point::PreScore).to_vec(),
             reserves: custom_at(Point::Reserve),
             permits: custom_at(Point::Permit),
             pre_binds: custom_at(Point::PreBind),
@@ -352,21 +357,29 @@ impl Framework {
             by_filter[active.partition_point(|filter| *filter < index)] += 1;
         }
         let mut evaluated: u64 = by_filter.iter().sum();
-        for (filter, ended) in active.iter().zip(by_filter) {
-            let name = self.filters[*filter].name();
+        let mut ended = active.iter().zip(by_filter).peekable();
+        for (index, filter) in self.filters.iter().enumerate() {
+            let name = filter.name();
+            let has_pre_filter = self.pre_filters.iter().any(|plugin| plugin.name() == name);
+            let ended_here = ended.next_if(|(active, _)| **active == index);
+            // Only PreFilter makes kube-scheduler skip a filter, such as one that has nothing to check.
+            if ended_here.is_none() && has_pre_filter {
+                continue;
+            }
             self.count(name, Point::Filter, evaluated);
-            // A filter that has nothing to check skips the pod at PreFilter, too.
-            if self.pre_filters.iter().any(|plugin| plugin.name() == name) {
+            if has_pre_filter {
                 self.count(name, Point::PreFilter, 1);
             }
-            evaluated -= ended;
+            evaluated -= ended_here.map_or(0, |(_, count)| count);
         }
     }
 
-    /// Counts the nodes that plugins have scored.
+    /// Counts the nodes that plugins have scored. A single node is not scored (S5-054).
     pub(crate) fn count_scores<'n>(&self, plugins: impl Iterator<Item = &'n str>, nodes: usize) {
-        for name in plugins {
-            self.count(name, Point::PreScore, 1);
+        for name in plugins.filter(|_| nodes > 1) {
+            if self.pre_scores.iter().any(|plugin| plugin == name) {
+                self.count(name, Point::PreScore, 1);
+            }
             self.count(name, Point::Score, nodes as u64);
         }
     }
@@ -394,6 +407,29 @@ impl Framework {
         }
     }
 
+    /// Measures each score on a few nodes, if this attempt is measured.
+    pub(crate) fn sample_scores<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+        scores: &[&dyn Score],
+        cluster: &Cluster,
+        nodes: &[NodeId],
+    ) {
+        if nodes.len() < 2 || !self.recorder.samples_plugins() {
+            return;
+        }
+        for (name, score) in names.zip(scores) {
+            for node in nodes
+                .iter()
+                .step_by(nodes.len().div_ceil(SAMPLED_NODES).max(1))
+            {
+                let here = Here::new(cluster, *node);
+                let (_, took) = timed(&*self.recorder, || score.raw(here));
+                self.recorder.on_plugin(name, Point::Score, SUCCESS, took);
+            }
+        }
+    }
+
     /// Prepares the scores of one plugin; `None` if it skips the pod.
     pub(crate) fn pre_score<'c>(
         &self,
@@ -404,8 +440,9 @@ impl Framework {
     ) -> Option<Box<dyn Score>> {
         let (score, took) = timed(&*self.recorder, || plugin.score(cluster, pod, nodes));
         if self.recorder.samples_plugins() {
+            let status = if score.is_some() { SUCCESS } else { SKIP };
             self.recorder
-                .on_plugin(plugin.name(), Point::PreScore, status(true), took);
+                .on_plugin(plugin.name(), Point::PreScore, status, took);
         }
         score
     }

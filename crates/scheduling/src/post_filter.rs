@@ -1,5 +1,6 @@
 //! The `PostFilter` point, for a pod that fits on no node (S5-053).
 
+use crate::config::Point;
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::{Framework, PostFilter};
 use crate::pre_bind::ClaimRef;
@@ -152,6 +153,10 @@ impl Framework {
                     });
                     let succeeds = found.as_ref().is_ok_and(|plan| plan.choice().is_some());
                     self.recorder.on_preemption("pod", status(succeeds), took);
+                    if self.recorder.samples_plugins() {
+                        let (name, point) = (plugin.as_str(), Point::PostFilter);
+                        self.recorder.on_plugin(name, point, status(succeeds), took);
+                    }
                     let found = found?;
                     let message = found.message(&checks);
                     messages.extend(message.map(|message| format!("preemption: {message}")));

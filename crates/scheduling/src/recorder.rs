@@ -82,8 +82,14 @@ pub(crate) const fn status(succeeds: bool) -> &'static str {
     if succeeds { SUCCESS } else { "Unschedulable" }
 }
 
-/// The status of what succeeded.
+/// The status of a successful attempt.
 pub(crate) const SUCCESS: &str = "Success";
+
+/// The status of a plugin that has nothing to do for a pod.
+pub(crate) const SKIP: &str = "Skip";
+
+/// The status of a plugin that keeps a pod out of the queue.
+pub(crate) const UNRESOLVABLE: &str = "UnschedulableAndUnresolvable";
 
 /// Runs `work` and returns its result with the time that it took.
 pub(crate) fn timed<T>(recorder: &dyn Recorder, work: impl FnOnce() -> T) -> (T, Duration) {

@@ -18,7 +18,7 @@ pub struct DeferredResize {
     pub since: Timestamp,
     /// How often it was tried.
     pub attempts: u32,
-    /// What it waits for; empty before the first attempt.
+    /// The reason that it waits; empty before the first attempt.
     pub message: String,
     /// Whether its victims could not be deleted.
     has_failed: bool,

@@ -267,6 +267,8 @@ impl SchedulingQueue {
         if !self.is_responsible_for(new) {
             return Vec::new();
         }
+        let group = group_of(new);
+        let was_ready = self.is_ready(group.as_ref());
         let key = self.keep(new);
         let event = PodEvent::Pending {
             pod: &key,
@@ -274,8 +276,8 @@ impl SchedulingQueue {
             nominated: &new.status.nominated_node_name,
         };
         let mut moved = counted(self.advance(now, event));
-        if let Some(group) = group_of(new) {
-            moved.extend(self.retry_group(now, &group));
+        if !was_ready {
+            moved.extend(self.retry_ready(now, group.as_ref()));
         }
         moved
     }

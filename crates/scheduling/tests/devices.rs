@@ -399,6 +399,34 @@ fn s7_163_a_driver_that_binds_devices_after_all_wakes_the_pods_of_their_claim() 
     }
 }
 
+/// T113: the devices could not be bound, so that no node will do. A claim that only this pod holds is deallocated.
+#[test]
+fn s7_163_t113_a_claim_whose_binding_failed_is_taken_back_from_its_only_pod() {
+    for (users, is_taken) in [(&["p"][..], true), (&[], true), (&["other", "p"], false)] {
+        let mut scene = Scene::start();
+        scene.0.node(node("two").cpu("8").memory("8Gi"));
+        let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "gpu" } }]);
+        let claim = json!({ "metadata": { "name": "p", "uid": "claim-p" }, "spec": { "devices": { "requests": requests } },
+            "status": with_condition(conditional(users), "Broken") });
+        let new = Some(read_claim(claim));
+        scene.tell(&Event::Change(Change::ResourceClaim(Delta {
+            old: None,
+            new,
+        })));
+        scene.pod_without_claim("p", "");
+        let outcome = scene.0.scheduler.attempt(scene.0.now).unwrap().outcome;
+        let Outcome::Unschedulable(rejected) = outcome else {
+            panic!("{outcome:?}");
+        };
+        let message = &rejected.message;
+        let unavailable = "0/2 nodes are available: 2 resourceclaim not available on the node.";
+        assert!(message.starts_with(unavailable), "{message}");
+        let end = "deallocation of ResourceClaim completed";
+        assert_eq!(message.contains(end), is_taken, "{message}");
+        assert_eq!(rejected.deallocates.is_some(), is_taken);
+    }
+}
+
 /// A class that serves an extended resource.
 fn serving(scene: &mut Scene) {
     let class = json!({ "metadata": { "name": "gpu" }, "spec": { "extendedResourceName": "example.com/gpu" } });

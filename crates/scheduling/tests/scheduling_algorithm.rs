@@ -3,9 +3,13 @@
 
 use evictd_placement::Cluster;
 use evictd_pod::{Node, wire};
-use evictd_scheduling::{Framework, SchedulingAlgorithm};
+use evictd_scheduling::config::Point;
+use evictd_scheduling::{Framework, Recorder, SchedulingAlgorithm};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Something that happens between decisions.
 #[derive(Debug, Clone)]
@@ -142,4 +146,117 @@ proptest! {
             }
         }
     }
+}
+
+/// How often each point ran, and how much each plugin evaluated there.
+#[derive(Default)]
+struct Evaluations(Mutex<BTreeMap<(Point, String), u64>>);
+
+impl Evaluations {
+    fn add(&self, point: Point, name: &str, count: u64) {
+        let mut all = self.0.lock().unwrap();
+        *all.entry((point, name.to_owned())).or_default() += count;
+    }
+
+    fn take(&self) -> BTreeMap<(Point, String), u64> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Recorder for Evaluations {
+    fn on_point(&self, _: &str, point: Point, _: &'static str, _: Duration) {
+        self.add(point, "", 1);
+    }
+
+    fn on_evaluated(&self, _: &str, plugin: &str, point: Point, count: u64) {
+        self.add(point, plugin, count);
+    }
+}
+
+#[test]
+fn s5_054_scores_are_measured_only_where_nodes_are_scored() {
+    let mut cluster = Cluster::new();
+    for index in 0..3 {
+        cluster.add_node(&node(index, false));
+    }
+    let mut framework = Framework::of_default(&mut cluster);
+    let evaluations = Arc::new(Evaluations::default());
+    framework.recorder = Arc::<Evaluations>::clone(&evaluations);
+    let mut algorithm = SchedulingAlgorithm::default();
+    let mut measured = |cpu: &str| {
+        let mut wire = pod(0, 1);
+        let requests = json!({ "cpu": cpu });
+        wire.spec.containers[0].resources.requests = serde_json::from_value(requests).unwrap();
+        let pod = cluster.pod(wire).unwrap();
+        let _ = algorithm.schedule(&framework, &cluster, &pod);
+        cluster.release(pod);
+        evaluations.take()
+    };
+    let of = |all: &BTreeMap<(Point, String), u64>, point, name: &str| {
+        all.get(&(point, name.to_owned())).copied().unwrap_or(0)
+    };
+    // The nodes have 2, 3 and 4 CPUs.
+    for (cpu, feasible) in [("9", 0), ("4", 1), ("3", 2), ("1", 3)] {
+        let all = measured(cpu);
+        let scored = if feasible > 1 { feasible } else { 0 };
+        assert_eq!(
+            of(&all, Point::Score, "ImageLocality"),
+            scored,
+            "{cpu}: {all:?}"
+        );
+        assert_eq!(
+            of(&all, Point::PreScore, ""),
+            u64::from(scored > 0),
+            "{cpu}: {all:?}"
+        );
+        assert_eq!(
+            of(&all, Point::Score, ""),
+            u64::from(scored > 0),
+            "{cpu}: {all:?}"
+        );
+        assert_eq!(
+            of(&all, Point::PreScore, "NodeResourcesFit"),
+            u64::from(scored > 0)
+        );
+        // It has no PreScore, and a pod without a node name does not make it skip.
+        assert_eq!(of(&all, Point::PreScore, "ImageLocality"), 0);
+        assert_eq!(of(&all, Point::Filter, "NodeName"), 3, "{cpu}: {all:?}");
+        assert_eq!(
+            of(&all, Point::Filter, "NodePorts"),
+            0,
+            "PreFilter skips it"
+        );
+    }
+}
+
+/// S7-253: pods that are alike share the results about nodes, and the node just used is scored again. In 1.36 another one is taken
+/// then. Here it is the best node in both, with cached results and in a gang, too.
+#[test]
+fn s7_253_the_node_just_used_may_be_chosen_again() {
+    let node_of = |name: &str, cpu: &str| {
+        let node = json!({ "metadata": { "name": name },
+            "status": { "allocatable": { "cpu": cpu, "memory": "64Gi", "pods": "20" } } });
+        serde_json::from_value::<Node>(node).unwrap()
+    };
+    let alike = |number: usize| {
+        let pod = json!({ "metadata": { "name": format!("p{number}"), "namespace": "default", "uid": format!("u{number}") },
+            "spec": { "containers": [{ "resources": { "requests": { "cpu": "1", "memory": "1Gi" } } }] } });
+        serde_json::from_value::<wire::Pod>(pod).unwrap()
+    };
+    let mut cluster = Cluster::new();
+    cluster.add_node(&node_of("large", "16"));
+    cluster.add_node(&node_of("small", "2"));
+    let framework = Framework::of_default(&mut cluster);
+    let mut algorithm = SchedulingAlgorithm::default();
+    let mut nodes = Vec::new();
+    for number in 0..4 {
+        let pod = cluster.pod(alike(number)).unwrap();
+        let found = algorithm.schedule(&framework, &cluster, &pod);
+        let Ok(found) = found else {
+            panic!("pod {number} has no node");
+        };
+        nodes.push(cluster.node_name(found.chosen).to_owned());
+        cluster.assume(pod, found.chosen);
+    }
+    assert_eq!(nodes, ["large"; 4]);
 }

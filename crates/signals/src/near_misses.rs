@@ -34,7 +34,7 @@ const READ_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 const LATE: SignedDuration = SignedDuration::from_secs(5);
 const SECONDS_OF_A_DAY: i64 = 86_400;
 
-/// What is kept for the next start.
+/// The observations that outlive a restart.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Kept {
@@ -300,7 +300,7 @@ impl NearMisses {
         }
     }
 
-    /// What is to be kept.
+    /// The observations to write to disk.
     pub fn to_keep(&self) -> Kept {
         let ongoing = self.ongoing.iter().filter(|one| !one.acted);
         Kept {

@@ -1,4 +1,4 @@
-//! What pods use of a node, as far as it is known.
+//! The usage of a node by its pods, as far as it is known.
 //!
 //! Each [`figure::Figure`] carries its unit, its source, its moment and whether it is complete. A figure that is not
 //! known is `None`, never zero. [`Usage`] has the figures of all pods, [`Summary`] reads them from a kubelet's

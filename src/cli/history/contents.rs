@@ -1,4 +1,4 @@
-//! What a pod held before its end: its largest processes, the kinds of its memory, the parts of its usage. A pod chooses the
+//! The contents of a pod before its end: its largest processes, the kinds of its memory, the parts of its usage. A pod chooses the
 //! names of its processes, so they are shown escaped.
 
 use crate::cli::table::{amount, or_dash, used};

@@ -12,7 +12,7 @@ const MI: u64 = 1 << 20;
 const COLLECTS: &str = "imageGC: {mode: pressure, minimumAge: 0s}\n";
 const UNUSED: &str = "evictd.test/unused:1";
 /// An eviction that waits for nothing needs far less, also on a busy machine; one that waits for a removal needs 2 s.
-const AT_ONCE: f64 = 1.0;
+const AT_ONCE: f64 = 1.8;
 
 /// Writes so many MiB more whenever its volume has a file `go`, each after so long a pause.
 fn writes(mebibytes: u32, pause: &str) -> String {

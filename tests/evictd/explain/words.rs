@@ -114,9 +114,9 @@ fn impossible_figures_in_a_file_are_a_clear_error() {
     }
 }
 
-/// 64Gi, of which 32Gi are huge pages and 31Gi are used: 1Gi is left, and a kubelet before 1.37 counts 33Gi.
+/// T120 with larger amounts: 64Gi, of which 32Gi are huge pages and 31Gi are used. 1Gi is left, and a kubelet before 1.37 counts 33Gi.
 #[test]
-fn s7_280_huge_pages_of_the_node_are_not_available() {
+fn s7_280_t120_huge_pages_of_the_node_are_not_available() {
     const GI: u64 = 1 << 30;
     let memory = json!({ "availableBytes": 33 * GI, "workingSetBytes": 31 * GI });
     let used = json!({ "workingSetBytes": 20 * GI });

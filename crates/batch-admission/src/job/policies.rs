@@ -1,7 +1,8 @@
 //! Lifecycle policies of a job and of its tasks (S6-078).
 
 use crate::field::Mistakes;
-use evictd_batch_objects::LifecyclePolicy;
+use evictd_batch_objects::{JobSpec, LifecyclePolicy};
+use evictd_pod::duration;
 use std::collections::BTreeSet;
 
 /// Events that a policy may name, sorted.
@@ -26,6 +27,22 @@ pub(crate) const ACTIONS: [&str; 8] = [
     "ResumeJob",
     "TerminateJob",
 ];
+
+/// Refuses a timeout that is no duration. Volcano cannot read such a job at all.
+pub(crate) fn check_timeouts(spec: &JobSpec) -> Result<(), String> {
+    let of_job = ("spec".to_owned(), &spec.policies);
+    let tasks = spec.tasks.iter().enumerate();
+    let tasks = tasks.map(|(index, task)| (format!("spec.tasks[{index}]"), &task.policies));
+    for (path, policies) in std::iter::once(of_job).chain(tasks) {
+        for (index, policy) in policies.iter().enumerate() {
+            let timeout = policy.timeout.as_deref().unwrap_or("0");
+            duration::parse(timeout).map_err(|error| {
+                format!("cannot read the object: {path}.policies[{index}].timeout: {error}")
+            })?;
+        }
+    }
+    Ok(())
+}
 
 /// The error in the policies at this path, with the valid values; empty if they are valid.
 pub(super) fn check(policies: &[LifecyclePolicy], path: &str) -> String {

@@ -1,6 +1,6 @@
 //! Paths and operations, pod groups, pods.
 
-use crate::{ask, denial};
+use crate::{ask, denial, of_job, task};
 use serde_json::{Value, json};
 
 #[test]
@@ -236,4 +236,29 @@ fn s6_248_a_hyper_node_has_members_with_patterns_that_compile() {
         hyper_node(json!({"members": [member("n-[0-9")]})),
         ".spec.members.selector.regexMatch.pattern: Invalid value: \"n-[0-9\": member regexMatch pattern is invalid: error parsing regexp: missing closing ]: `[0-9`"
     );
+}
+
+#[test]
+fn timeouts_of_policies_that_are_no_durations_are_refused_with_their_path() {
+    for (timeout, wrong) in [
+        ("36h", ""),
+        ("1d", "time: unknown unit \"d\" in duration \"1d\""),
+        ("5", "time: missing unit in duration \"5\""),
+        ("9999999999h", "time: invalid duration \"9999999999h\""),
+    ] {
+        let policies = json!([{"event": "PodPending", "action": "AbortJob", "timeout": "1m"},
+            {"event": "PodFailed", "action": "RestartJob", "timeout": timeout}]);
+        let mut task = task("w");
+        task["policies"] = policies.clone();
+        for (spec, path) in [
+            (json!({"policies": policies}), "spec"),
+            (json!({"tasks": [task]}), "spec.tasks[0]"),
+        ] {
+            let expected = match wrong {
+                "" => String::new(),
+                wrong => format!("cannot read the object: {path}.policies[1].timeout: {wrong}"),
+            };
+            assert_eq!(of_job(spec), expected);
+        }
+    }
 }

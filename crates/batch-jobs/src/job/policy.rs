@@ -88,8 +88,12 @@ pub(crate) fn decided(info: &JobInfo, job: &Job, request: &Request, compat: Comp
 const LESS: [Action; 3] = [Action::RestartTask, Action::RestartPod, Action::SyncJob];
 
 /// Whether the policy is about the request (S6-052): one of its events, or its exit code. `PodPending` never matches a
-/// policy without a timeout (S6-053).
+/// policy without a timeout (S6-053). A policy whose timeout is no duration matches nothing: it would act at once.
 fn matches(policy: &LifecyclePolicy, request: &Request, compat: Compat) -> bool {
+    let timeout = policy.timeout.as_deref();
+    if timeout.is_some_and(|text| duration::parse(text).is_err()) {
+        return false;
+    }
     let events = policy.events.iter().chain([&policy.event]);
     let named = events
         .filter(|name| !name.is_empty())

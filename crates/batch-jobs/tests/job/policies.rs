@@ -43,6 +43,19 @@ fn s6_004_a_policy_names_events_or_an_exit_code_and_may_wait() {
 }
 
 #[test]
+fn a_policy_whose_timeout_is_no_duration_does_not_act_at_once() {
+    for (timeout, action) in [("1d", "SyncJob"), ("5", "SyncJob"), ("24h", "AbortJob")] {
+        let policy = json!([{"action": "AbortJob", "event": "PodFailed", "timeout": timeout}]);
+        let job = job(policy, json!([]));
+        assert_eq!(
+            chosen(&job, &request(Event::PodFailed)),
+            action,
+            "{timeout}"
+        );
+    }
+}
+
+#[test]
 fn s6_051_a_request_becomes_an_action_in_this_order() {
     let any = json!([{"action": "AbortJob", "event": "*"}]);
     let own = json!([{"action": "RestartTask", "event": "PodFailed"}]);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The figures so far.
 pub(super) fn report(simulator: &Simulator<'_>) -> Report {
     let pairs = || simulator.trace.jobs.iter().zip(&simulator.jobs);
-    let left = pairs().filter(|(_, state)| !state.ended);
+    let left = pairs().filter(|(_, state)| !state.ended && !state.deleted);
     let waits = |queue: Option<usize>| {
         let jobs = simulator.jobs.iter();
         let jobs = jobs.filter(|job| queue.is_none_or(|queue| job.queue == queue));
@@ -31,6 +31,7 @@ pub(super) fn report(simulator: &Simulator<'_>) -> Report {
     Report {
         jobs: simulator.jobs.len(),
         finished: simulator.ended,
+        deleted: simulator.jobs.iter().filter(|job| job.deleted).count(),
         unfinished: left
             .map(|(job, state)| unfinished(simulator, job, state))
             .collect(),
@@ -76,7 +77,11 @@ fn by_resource(simulator: &Simulator<'_>, figure: impl Fn(usize) -> f64) -> BTre
         .collect()
 }
 
-fn queue_report(simulator: &Simulator<'_>, queue: usize, wait_seconds: Spread) -> QueueReport {
+fn queue_report(
+    simulator: &Simulator<'_>,
+    queue: usize,
+    wait_seconds: Option<Spread>,
+) -> QueueReport {
     let mut report = QueueReport {
         wait_seconds,
         utilization: by_resource(simulator, |resource| simulator.usage.mean(queue, resource)),

@@ -73,11 +73,25 @@ impl Simulator<'_> {
             return;
         };
         let state = &mut self.jobs[job];
-        let Some(live) = &mut state.live else { return };
-        let gone = &mut live.pods[pod];
-        let Stage::Runs(since) = gone.stage else {
+        let Some(live) = &state.live else { return };
+        let Stage::Runs(since) = live.pods[pod].stage else {
             return;
         };
+        if kind.is_reclaim() {
+            state.reclaimed += 1;
+        } else {
+            state.preempted += 1;
+        }
+        self.evictions += 1;
+        self.goes(job, pod, since);
+    }
+
+    /// A pod that has run for a time has to go.
+    pub(super) fn goes(&mut self, job: usize, pod: usize, since: u64) {
+        let Some(live) = &mut self.jobs[job].live else {
+            return;
+        };
+        let gone = &mut live.pods[pod];
         gone.stage = Stage::Goes;
         // The event of its end belongs to the earlier generation and is ignored.
         gone.made += 1;
@@ -89,12 +103,6 @@ impl Simulator<'_> {
         self.events
             .push(Reverse((at, Event::IsGone { job, pod, made })));
         live.running -= 1;
-        self.evictions += 1;
-        if kind.is_reclaim() {
-            state.reclaimed += 1;
-        } else {
-            state.preempted += 1;
-        }
     }
 
     /// Writes why pods have no node, and their nominated nodes. Returns whether any was nominated.

@@ -68,6 +68,8 @@ pub struct Simulator<'t> {
     /// How many pods were ever made.
     made: u64,
     ended: usize,
+    /// Jobs that have ended or were deleted, of which no pod is left.
+    over: usize,
     /// Amounts times milliseconds of pods that came to their end, and of those that did not.
     work: Amounts,
     lost: Amounts,
@@ -81,6 +83,8 @@ struct JobState {
     /// From its arrival until it started.
     wait: Option<u64>,
     ended: bool,
+    /// Its owner has deleted it before its end.
+    deleted: bool,
     /// Evicted pods by the word for it.
     preempted: u64,
     reclaimed: u64,
@@ -134,16 +138,25 @@ impl<'t> Simulator<'t> {
             ..JobState::default()
         });
         let comes = arrivals.enumerate();
-        let comes = comes.map(|(job, at)| Reverse((at, Event::Comes { job })));
+        let comes = comes.map(|(job, at)| (at, Event::Comes { job }));
+        let deletions = trace.jobs.iter().enumerate().filter_map(|(job, traced)| {
+            Some((traced.deleted?.as_millis(), Event::Deleted { job }))
+        });
+        let nodes = trace.nodes.iter().enumerate().flat_map(|(nodes, traced)| {
+            let joins = (traced.joins.as_millis(), Event::Join { nodes });
+            let leaves = |at: Seconds| (at.as_millis(), Event::Leave { nodes });
+            [joins].into_iter().chain(traced.leaves.map(leaves))
+        });
+        let events = comes.chain(deletions).chain(nodes).map(Reverse);
         let nothing = || vec![0; usage.resources().len()].into();
-        Self {
+        let mut simulator = Self {
             trace,
             options,
             jobs: jobs.collect(),
             pods: HashMap::new(),
             groups: HashMap::new(),
             world: World::new(trace, &queues),
-            events: comes.collect(),
+            events: events.collect(),
             now: began,
             next_session: 0,
             changed: false,
@@ -157,11 +170,16 @@ impl<'t> Simulator<'t> {
             broken_off: false,
             made: 0,
             ended: 0,
+            over: 0,
             work: nothing(),
             lost: nothing(),
             usage,
             queues,
-        }
+        };
+        // Nodes that are there from the beginning take no time of the figures.
+        simulator.happen_until(0);
+        simulator.now = began;
+        simulator
     }
 
     /// Advances to the end of the next session; false if there is none.
@@ -170,7 +188,8 @@ impl<'t> Simulator<'t> {
             let next = self.events.peek().map(|Reverse((at, _))| *at);
             let again = self.again_at();
             let at = next.into_iter().chain(again).min();
-            let Some(at) = at.filter(|_| !self.broken_off) else {
+            let goes_on = !self.broken_off && self.over < self.jobs.len();
+            let Some(at) = at.filter(|_| goes_on) else {
                 return false;
             };
             self.happen_until(at);

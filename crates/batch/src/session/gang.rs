@@ -6,7 +6,7 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{ClassId, JobId, TaskId};
 use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::roles::Role;
-use crate::session::snapshot::task::{Status, Task};
+use crate::session::snapshot::task::Status;
 
 /// Pods of a gang that are alike.
 #[derive(Debug)]
@@ -56,17 +56,13 @@ pub(crate) fn need_of(parts: &[Part]) -> Resource {
 
 /// The smallest set of pods with which a job can start. It follows from the group's spec if not all pods exist.
 pub(crate) fn smallest_gang(session: &mut Session<'_>, job_id: JobId) -> Gang {
-    let there = session.tx.snapshot.by_role(job_id, Task::is_there);
-    let job = &session.tx.snapshot.jobs[job_id];
+    let snapshot = &session.tx.snapshot;
+    let job = &snapshot.jobs[job_id];
     let mut needed = job.min_member - job.ready() - job.pending_best_effort;
-    let mut by_role: Vec<(Role, i32)> = Vec::new();
-    if job.counts_by_role() {
-        let lacking = job.min_task_member.iter().map(|(role, min)| {
-            let there = there.get(role).copied().unwrap_or(0);
-            (*role, min.saturating_sub(there))
-        });
-        by_role.extend(lacking.filter(|(_, lacking)| *lacking > 0));
-    }
+    let lacking = snapshot.lacking_by_role(job_id);
+    let by_role = job.min_task_member.iter();
+    let by_role = by_role.filter_map(|(role, _)| Some((*role, *lacking.get(role)?)));
+    let by_role: Vec<(Role, i32)> = by_role.collect();
     let Some(mut waiting) = waiting_parts(session, job_id) else {
         return Gang::Unknown;
     };

@@ -497,6 +497,90 @@ fn a_gang_that_empty_nodes_cannot_hold_keeps_no_share() {
     assert_eq!(bound(4), 4);
 }
 
+/// Pods that fit on no node, of a gang of none, and pods of which the nodes hold some at a time.
+#[test]
+fn pods_that_no_node_can_hold_keep_no_share() {
+    let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
+    let bound = |(min, waiting): (i32, usize), cpu: &str, compat: Compat| {
+        let outcome = Scenario::new(&conf)
+            .queue("r", &json!({}))
+            .node("a", "4")
+            .node("b", "4")
+            .job("whole", 2, "Inqueue")
+            .waiting("whole", 2, "4")
+            .job_with("never", min, "Inqueue", &json!({"queue": "r"}))
+            .waiting("never", waiting, cpu)
+            .run_as(compat);
+        let of = |job: &str| outcome.binds.keys().filter(|pod| pod.contains(job)).count();
+        (of("whole"), of("never"))
+    };
+    let ours = only(Difference::LendUnusableShare);
+    assert_eq!(bound((0, 1), "5", Compat::VOLCANO), (0, 0));
+    assert_eq!(bound((0, 1), "5", ours), (2, 0));
+    assert_eq!(bound((0, 1), "4", ours), (0, 1));
+    assert_eq!(bound((3, 3), "3", ours), (2, 0));
+}
+
+/// Queue `r` may have 2 cores, and its pods start one by one.
+#[test]
+fn pods_larger_than_the_share_of_their_queue_keep_none_of_it() {
+    let conf = conf("allocate", &[&["gang"], &["proportion", "predicates"]]);
+    let bound = |cores: &str, (whole, elastic): (usize, &[&str]), compat: Compat| {
+        let scenario = Scenario::new(&conf)
+            .queue("r", &json!({"capability": {"cpu": "2"}}))
+            .node("a", cores)
+            .job("whole", i32::try_from(whole).unwrap(), "Inqueue")
+            .waiting("whole", whole, "1")
+            .job_with("elastic", 0, "Inqueue", &json!({"queue": "r"}));
+        let pods = elastic.iter().enumerate();
+        let scenario = pods.fold(scenario, |scenario, (index, cpu)| {
+            let name = format!("elastic-work-{index}");
+            scenario.pod(&name, "elastic", cpu, &json!({}))
+        });
+        let outcome = scenario.run_as(compat);
+        let of = |job: &str| outcome.binds.keys().filter(|pod| pod.contains(job)).count();
+        (of("whole"), of("elastic"))
+    };
+    let ours = only(Difference::LendUnusableShare);
+    let large = ["3", "3"];
+    assert_eq!(bound("4", (4, &large), Compat::VOLCANO), (0, 0));
+    assert_eq!(bound("4", (4, &large), ours), (4, 0));
+    assert_eq!(bound("4", (4, &["2", "3"]), ours), (0, 1));
+    // One pod fits into the share, and half a core of it is left.
+    for pods in [["1500m", "3"], ["1500m", "1500m"]] {
+        assert_eq!(bound("4500m", (3, &pods), Compat::VOLCANO), (0, 1));
+        assert_eq!(bound("4500m", (3, &pods), ours), (3, 1));
+    }
+}
+
+/// No node is in the only group that queue `r` may use.
+#[test]
+fn a_queue_whose_node_groups_are_absent_keeps_no_share() {
+    let bound = |plugins: &[&str], group: &str| {
+        let affinity =
+            json!({"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["g"]}});
+        let label = json!({"metadata": {"labels": {"volcano.sh/nodegroup-name": group}}});
+        let label = if group.is_empty() { json!({}) } else { label };
+        let outcome = Scenario::new(&conf("allocate", &[&["gang"], plugins]))
+            .queue("r", &json!({"affinity": affinity}))
+            .node("a", "4")
+            .node_with("b", "4", &label)
+            .job("whole", 1, "Inqueue")
+            .pod("whole-work-0", "whole", "4", &json!({}))
+            .pod("whole-work-1", "whole", "4", &json!({}))
+            .job_with("other", 1, "Inqueue", &json!({"queue": "r"}))
+            .waiting("other", 2, "4")
+            .run_as(only(Difference::LendUnusableShare));
+        let of = |job: &str| outcome.binds.keys().filter(|pod| pod.contains(job)).count();
+        (of("whole"), of("other"))
+    };
+    let group = "{name: nodegroup, arguments: {strict: false}}";
+    let off = "{name: nodegroup, enablePredicate: false, arguments: {strict: false}}";
+    assert_eq!(bound(&["proportion", "predicates", group], ""), (2, 0));
+    assert_eq!(bound(&["proportion", "predicates", group], "g"), (1, 1));
+    assert_eq!(bound(&["proportion", "predicates", off], ""), (1, 1));
+}
+
 #[test]
 fn room_of_pods_without_a_job_is_not_divided_among_queues() {
     let other = json!({"spec": {"schedulerName": "default-scheduler", "nodeName": "a"}, "status": {"phase": "Running"}});

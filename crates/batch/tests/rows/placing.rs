@@ -1,6 +1,6 @@
 //! Jobs are let in once they could be placed.
 
-use crate::scenario::{Scenario, conf, events_of, evicted};
+use crate::scenario::{Scenario, conf, events_of, evicted, short};
 use evictd_batch::session::Outcome;
 use evictd_batch_objects::{Compat, Difference};
 use serde_json::{Value, json};
@@ -120,6 +120,75 @@ fn pods_of_several_tasks_are_placed_together() {
     };
     assert_eq!(phase(&spec("6").run_as(only()), "new"), "Inqueue");
     assert_eq!(phase(&spec("7").run_as(only()), "new"), "Pending");
+}
+
+/// The workers are more important, so that all of the room would be theirs.
+#[test]
+fn tasks_that_a_gang_needs_by_their_role_are_placed_first() {
+    let role = |role: &str, priority: i32| json!({"metadata": {"annotations": {"volcano.sh/task-spec": role}}, "spec": {"priority": priority}});
+    let need = json!({"minTaskMember": {"driver": 1, "worker": 1}});
+    let tiers: [&[&str]; 2] = [&["priority", "gang"], &["predicates"]];
+    let scenario = Scenario::new(&conf("allocate", &tiers))
+        .node("a", "2")
+        .job_with("new", 2, "Inqueue", &need)
+        .pod("new-worker-0", "new", "1", &role("worker", 10))
+        .pod("new-worker-1", "new", "1", &role("worker", 10))
+        .pod("new-driver-0", "new", "1", &role("driver", 1));
+    let difference = Difference::NeededRolesFirst;
+    let ours = scenario.run_as(Compat::VOLCANO.with(difference));
+    assert_eq!(short(&ours.bound), ["new-driver-0", "new-worker-0"]);
+    assert!(scenario.run_as(Compat::VOLCANO).bound.is_empty());
+    let without = scenario.run_as(Compat::EVICTD.without(difference));
+    assert!(without.bound.is_empty());
+}
+
+/// Without plugin gang a job is ready from the beginning, so that its turns only end with its tasks.
+#[test]
+fn a_session_ends_if_no_plugin_counts_a_gang_whose_needed_task_fits_nowhere() {
+    let role = |role: &str| json!({"metadata": {"annotations": {"volcano.sh/task-spec": role}}});
+    let need = json!({"minTaskMember": {"driver": 1, "worker": 1}});
+    let ours = Scenario::new(&conf("allocate", &[&["predicates"]]))
+        .node("a", "2")
+        .job_with("new", 2, "Inqueue", &need)
+        .pod("new-driver-0", "new", "3", &role("driver"))
+        .pod("new-worker-0", "new", "1", &role("worker"))
+        .pod("new-worker-1", "new", "1", &role("worker"))
+        .run_as(Compat::VOLCANO.with(Difference::NeededRolesFirst));
+    assert_eq!(short(&ours.bound), ["new-worker-0", "new-worker-1"]);
+}
+
+/// The small task comes first, and the best node for it is the only one for the large one.
+#[test]
+fn a_gang_is_tried_again_with_its_largest_tasks_first() {
+    let tiers: [&[&str]; 2] = [&["priority", "gang"], &["predicates", "nodeorder"]];
+    let with = |large: &str| {
+        Scenario::new(&conf("allocate", &tiers))
+            .node("a", "4")
+            .node("b", "8")
+            .job("new", 2, "Inqueue")
+            .pod("new-work-0", "new", "4", &json!({}))
+            .pod("new-work-1", "new", large, &json!({}))
+    };
+    let difference = Difference::LargestFirst;
+    let only = Compat::VOLCANO.with(difference);
+    for (large, compat, pods) in [
+        ("5", Compat::VOLCANO, 0),
+        ("5", Compat::EVICTD.without(difference), 0),
+        ("5", only, 2),
+        ("5", Compat::EVICTD, 2),
+        ("9", only, 0),
+    ] {
+        assert_eq!(with(large).run_as(compat).binds.len(), pods, "{large}");
+    }
+    // After a second attempt that fails, the first one says why.
+    let message = |compat: Compat| {
+        let outcome = with("9").run_as(compat);
+        let conditions = outcome.pod_conditions.values();
+        conditions
+            .map(|own| own.message.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(message(only), message(Compat::VOLCANO));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Debug)]
 pub(super) struct ProcessMetrics;
 
-/// The figures of a process. What cannot be read is absent.
+/// The figures of a process. An unreadable figure is absent.
 struct Figures {
     cpu_seconds: f64,
     start_seconds: Option<f64>,
@@ -21,6 +21,8 @@ struct Figures {
     max_virtual_memory: Option<u64>,
     open_fds: Option<u64>,
     max_fds: Option<u64>,
+    /// Bytes received and sent, by all processes with these network interfaces, such as those of a pod.
+    network: Option<(u64, u64)>,
 }
 
 impl Figures {
@@ -34,9 +36,10 @@ impl Figures {
         let ticks = procfs::ticks_per_second() as f64;
         let booted = procfs::boot_time_secs().ok();
         let limits = process.limits().ok();
-        let limit = |value: Option<LimitValue>| match value {
-            Some(LimitValue::Value(value)) => Some(value),
-            _ => None,
+        let limit = |value: Option<LimitValue>| match value? {
+            LimitValue::Value(value) => Some(value),
+            // As other clients of Prometheus show it.
+            LimitValue::Unlimited => Some(u64::MAX),
         };
         Ok(Self {
             cpu_seconds: (stat.utime + stat.stime) as f64 / ticks,
@@ -46,8 +49,25 @@ impl Figures {
             max_virtual_memory: limit(limits.as_ref().map(|all| all.max_address_space.soft_limit)),
             open_fds: process.fd_count().ok().map(|count| count as u64),
             max_fds: limit(limits.as_ref().map(|all| all.max_open_files.soft_limit)),
+            network: std::fs::read_to_string("/proc/self/net/netstat")
+                .ok()
+                .and_then(|text| network(&text)),
         })
     }
+}
+
+/// The bytes received and sent, of a table whose rows come in pairs: names and values.
+fn network(netstat: &str) -> Option<(u64, u64)> {
+    let mut rows = netstat
+        .lines()
+        .filter_map(|line| line.strip_prefix("IpExt:"));
+    let (names, values) = (rows.next()?, rows.next()?);
+    let value = |wanted: &str| {
+        let mut columns = names.split_whitespace().zip(values.split_whitespace());
+        let (_, value) = columns.find(|(name, _)| *name == wanted)?;
+        value.parse().ok()
+    };
+    Some((value("InOctets")?, value("OutOctets")?))
 }
 
 impl Collector for ProcessMetrics {
@@ -59,11 +79,31 @@ impl Collector for ProcessMetrics {
         let Ok(figures) = Figures::read() else {
             return Ok(());
         };
-        let help = "[STABLE] Processor time of this process";
-        let name = "process_cpu_seconds";
-        let cpu = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(figures.cpu_seconds).encode(cpu)?;
         let bytes = |bytes: u64| bytes as f64;
+        let counters = [
+            (
+                "process_cpu_seconds",
+                "Processor time of this process",
+                Some(figures.cpu_seconds),
+            ),
+            (
+                "process_network_receive_bytes",
+                "Bytes received over the network",
+                figures.network.map(|(received, _)| bytes(received)),
+            ),
+            (
+                "process_network_transmit_bytes",
+                "Bytes sent over the network",
+                figures.network.map(|(_, sent)| bytes(sent)),
+            ),
+        ];
+        for (name, help, value) in counters {
+            if let Some(value) = value {
+                let help = format!("[STABLE] {help}");
+                let counter = encoder.encode_descriptor(name, &help, None, MetricType::Counter)?;
+                ConstCounter::new(value).encode(counter)?;
+            }
+        }
         let gauges = [
             (
                 "process_start_time_seconds",
@@ -82,7 +122,7 @@ impl Collector for ProcessMetrics {
             ),
             (
                 "process_virtual_memory_max_bytes",
-                "The most virtual memory, if it is limited",
+                "The most virtual memory",
                 figures.max_virtual_memory.map(bytes),
             ),
             (
@@ -109,8 +149,17 @@ impl Collector for ProcessMetrics {
 
 #[cfg(test)]
 mod tests {
+    use super::network;
     use crate::metrics::{Exposition, Format};
     use prometheus_client::registry::Registry;
+
+    #[test]
+    fn network_bytes_are_those_of_the_ip_extensions() {
+        let text = "TcpExt: InOctets OutOctets\nTcpExt: 1 2\nIpExt: InNoRoutes InOctets OutOctets\nIpExt: 3 4000000000 5\n";
+        assert_eq!(network(text), Some((4_000_000_000, 5)));
+        assert_eq!(network("IpExt: InOctets\nIpExt: 3\n"), None);
+        assert_eq!(network(""), None);
+    }
 
     #[test]
     fn a_process_shows_its_time_memory_files_and_start() {
@@ -120,6 +169,9 @@ mod tests {
             "process_cpu_seconds_total counter",
             "process_resident_memory_bytes gauge",
             "process_virtual_memory_bytes gauge",
+            "process_virtual_memory_max_bytes gauge",
+            "process_network_receive_bytes_total counter",
+            "process_network_transmit_bytes_total counter",
             "process_open_fds gauge",
             "process_max_fds gauge",
             "process_start_time_seconds gauge",

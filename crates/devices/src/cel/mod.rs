@@ -114,10 +114,7 @@ impl Expression {
         let value = ready.and_then(|()| evaluation.value(&self.node));
         let selects = match value {
             Ok(Value::Bool(selects)) => Ok(selects),
-            Ok(other) => {
-                let kind = other.type_name();
-                Err(format!("CEL result of type {kind} could not be converted to bool").into())
-            }
+            Ok(other) => Err(other.not_bool().into()),
             Err(fault) => Err(fault.message().into()),
         };
         Verdict {

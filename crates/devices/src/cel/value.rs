@@ -175,6 +175,22 @@ impl Value {
         }
     }
 
+    /// Why it is no result of a selector, in the words of Kubernetes' library.
+    pub(crate) fn not_bool(&self) -> String {
+        let kind = self.type_name();
+        let why = match self {
+            Self::Text(_) => "unsupported native conversion from string to 'bool'".to_owned(),
+            Self::Int(_) | Self::UInt(_) => {
+                format!("unsupported type conversion from '{kind}' to bool")
+            }
+            Self::Version(_) => "type conversion error from 'Semver' to 'bool'".to_owned(),
+            Self::Double(_) => "type conversion error from Double to 'bool'".to_owned(),
+            Self::List(_) | Self::Map(_) => format!("type conversion error from {kind} to 'bool'"),
+            _ => format!("type conversion error from '{kind}' to 'bool'"),
+        };
+        format!("CEL result of type {kind} could not be converted to bool: {why}")
+    }
+
     /// The size for cost accounting; 1 for values without a size.
     pub(crate) fn size(&self) -> u64 {
         match self {
@@ -227,6 +243,15 @@ impl Value {
     /// Equality, with the charge of a call.
     pub(crate) fn equals_charged(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
         meter.traverse(self.smaller_size(other), 1)?;
+        // Kubernetes' own types are equal to their like only, and refuse to be compared with others.
+        let is_strict = matches!(
+            self,
+            Self::Quantity(_) | Self::Version(_) | Self::Address(_) | Self::Network(_)
+        );
+        let is_alike = std::mem::discriminant(self) == std::mem::discriminant(other);
+        if is_strict && !is_alike && !matches!(other, Self::Null) {
+            return Err(Fault::no_overload());
+        }
         self.equals(other, meter)
     }
 

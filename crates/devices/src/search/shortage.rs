@@ -1,4 +1,4 @@
-//! What is short on a node where claims cannot be allocated: for each request the devices that do not serve it, with the
+//! The shortage on a node where claims cannot be allocated: for each request the devices that do not serve it, with the
 //! claims that hold them.
 
 use super::{STEPS_OF_UNIT, Search, Stop, constraints};
@@ -356,7 +356,7 @@ impl Search<'_> {
         if let Some(name) = asked.find(|name| !device.capacity.contains_key(*name)) {
             return format!("without capacity {name}");
         }
-        let Some(share) = capacity::consumed(&subrequest.capacity, device) else {
+        let Some(share) = candidate.consumption_of(subrequest) else {
             return "whose policy allows no such share".to_owned();
         };
         let short = capacity::shortage(device, &share, &candidate.used());

@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     Binding, ContainerRequests, SpecialRequests, binding, special_claim, special_requests,
 };
+use evictd_pod::compatibility::Release;
 
 /// A device that consumes this much of the counter `memory`.
 pub(super) fn part(name: &str, gibibytes: i64) -> Value {
@@ -138,18 +139,23 @@ fn a_share_is_rounded_as_its_policy_says() {
 }
 
 #[test]
-fn s7_155_the_bounds_and_steps_of_shares_may_be_fractions() {
+fn s7_155_the_bounds_and_steps_of_shares_may_be_fractions_from_1_37_on() {
     let range = json!({ "validRange": { "min": "500m", "step": "250m", "max": "2" } });
-    for (cores, expected) in [
-        ("100m", Some("500m")),
-        ("500m", Some("500m")),
-        ("600m", Some("750m")),
-        ("900m", Some("1")),
-        ("2", Some("2")),
-        ("2100m", None),
+    // 1.36 rounds bounds, steps and amounts up to whole units. A smaller amount gets the minimum, which is not rounded.
+    for (cores, expected, of_1_36) in [
+        ("100m", Some("500m"), Some("500m")),
+        ("500m", Some("500m"), Some("1")),
+        ("600m", Some("750m"), Some("1")),
+        ("900m", Some("1"), Some("1")),
+        ("2", Some("2"), Some("2")),
+        ("2100m", None, None),
     ] {
-        let got = share(&mut shared(range.clone()), Some(cores));
-        assert_eq!(got.as_deref(), expected, "{cores}");
+        for (release, expected) in [(Release::V1_36, of_1_36), (Release::V1_37, expected)] {
+            let mut known = shared(range.clone());
+            known.set_release(release);
+            let got = share(&mut known, Some(cores));
+            assert_eq!(got.as_deref(), expected, "{release:?} {cores}");
+        }
     }
     // Without a positive step there is no next share.
     let none = json!({ "validRange": { "min": "1", "step": "0" } });
@@ -241,6 +247,25 @@ fn the_first_device_that_is_not_ready_decides() {
         &allocation,
         &claim.status
     ));
+}
+
+#[test]
+fn s7_162_every_condition_of_a_device_must_be_true() {
+    let conditions = json!({ "bindingConditions": ["Ready", "Attached"] });
+    let mut claim = allocated("c", json!([result("b", conditions)]));
+    let allocation = claim.status.allocation.clone().unwrap();
+    for (kinds, expected) in [
+        (&["Ready"][..], Binding::Pending),
+        (&["Ready", "Attached"], Binding::Ready),
+    ] {
+        let conditions = kinds
+            .iter()
+            .map(|kind| json!({ "type": kind, "status": "True" }));
+        let conditions: Vec<Value> = conditions.collect();
+        let device = json!([{ "driver": "gpu.example.com", "pool": "one", "device": "b", "conditions": conditions }]);
+        claim.status.devices = serde_json::from_value(device).unwrap();
+        assert_eq!(binding(&allocation, &claim.status), expected, "{kinds:?}");
+    }
 }
 
 /// S7-163: the watch may have missed that the claim was deallocated, or deleted and created again.

@@ -151,7 +151,7 @@ fn s1_071_on_a_dedicated_image_filesystem_the_writable_layer_counts_with_ours_on
 }
 
 #[test]
-fn s7_282_a_sidecar_above_its_own_limit_is_evicted_with_ours_and_an_init_container_stays() {
+fn s7_282_t119_a_sidecar_above_its_own_limit_is_evicted_with_ours_and_an_init_container_stays() {
     let evicted = |restart: &str| {
         let limits = json!({ "limits": { "ephemeral-storage": "10Mi" } });
         let mut init = json!({ "name": "c", "resources": limits });

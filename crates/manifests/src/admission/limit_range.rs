@@ -29,7 +29,7 @@ impl LimitRange {
     }
 }
 
-/// Sets missing amounts, and tells whether any was missing.
+/// Sets missing amounts. Returns whether any was missing.
 fn fill(list: &mut ResourceList, defaults: &ResourceList) -> bool {
     let before = list.len();
     for (name, quantity) in defaults.iter() {

@@ -1,4 +1,4 @@
-//! Keys of what the records of evictions have.
+//! Keys of the records of evictions.
 
 use crate::{
     key::{Effect::Reload, Field, Key, Kubelet::Same, key, one, schema_of},

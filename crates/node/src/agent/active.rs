@@ -151,7 +151,7 @@ impl Active {
         without.map(|pod| pod.uid.clone()).collect()
     }
 
-    /// What there is to see of a pod that must leave.
+    /// The observed state of a pod that must leave.
     pub(super) fn pod_state(&self, question: &Question, evictor: &CgroupEvictor) -> PodState {
         let uid = &question.uid;
         let place = self.place_of(uid);

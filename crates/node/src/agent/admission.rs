@@ -172,7 +172,7 @@ fn examine<'a>(
 ) -> Finding<'a> {
     let failures = match room {
         Some((Allocatable::Machine { .. }, node)) => {
-            // Of a machine only some amounts are known. What is not known cannot be called missing.
+            // Of a machine only some amounts are known. An unknown amount cannot be called missing.
             let known = |failure: &evictd_admission::Failure| match failure {
                 evictd_admission::Failure::Insufficient(short) => {
                     node.status.allocatable.contains_key(&short.resource)

@@ -1,4 +1,4 @@
-//! What is read of a pod before its first signal.
+//! The figures that are read of a pod before its first signal.
 
 use crate::pods::LocalPod;
 

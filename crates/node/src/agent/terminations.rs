@@ -70,7 +70,7 @@ struct Before {
     /// Whether the pod was started again after an earlier end.
     again: bool,
     hook: Option<(Hook, HookRequest)>,
-    /// What is read of the pod before its first signal; `None` for one that was started again.
+    /// The figures that are read of the pod before its first signal; `None` for one that was started again.
     contents: Option<ContentsRequest>,
 }
 

@@ -212,6 +212,10 @@ impl Filter for Fit {
         }
     }
 
+    fn accepts(&self, here: Here<'_>) -> bool {
+        here.node.unknown_pods == 0 && self.is_enough()
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         if here.node.unknown_pods > 0 {
             // No eviction helps, because the pod's own requests are unknown.

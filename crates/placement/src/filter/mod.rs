@@ -186,6 +186,11 @@ pub trait Filter: Send + Sync {
     /// Checks whether the pod may be on the node.
     fn check(&self, here: Here<'_>) -> Result<(), Rejection>;
 
+    /// Whether [`Filter::check`] accepts the node. The search for victims asks only this, after each pod that it puts back.
+    fn accepts(&self, here: Here<'_>) -> bool {
+        self.check(here).is_ok()
+    }
+
     /// More detail than the rejection has, if there is any. Call it only after a rejection. `away` returns whether a
     /// pod of the node is removed.
     fn obstacle(&self, _here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {

@@ -66,7 +66,7 @@ pub(crate) fn new(
     any.then(|| Box::new(InterPodAffinity(columns)) as _)
 }
 
-/// What a term adds to the domains of a group's pods.
+/// The weight that a term adds to the domains of a group's pods.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Weight {
     group: usize,

@@ -32,7 +32,7 @@ enum Resource {
     Scalar(Symbol),
 }
 
-/// What the pod adds to one resource.
+/// The amount that the pod adds to one resource.
 struct Wanted {
     resource: Resource,
     weight: i64,
@@ -46,7 +46,7 @@ enum Amount {
     Scored,
 }
 
-/// What the pod adds to each scored resource. Scalar resources count only if the pod requests them.
+/// The amounts that the pod adds to each scored resource. Scalar resources count only if the pod requests them.
 fn wanted(cluster: &Cluster, pod: &Pod, resources: &[WeightedResource], by: Amount) -> Vec<Wanted> {
     let (asked, scored) = match (by, &pod.identity.of_containers) {
         // As in kube-scheduler, scoring ignores pod-level requests.

@@ -95,10 +95,11 @@ impl Arguments {
         if let Some(reason) = &case.attempt.not_tried {
             return self.print(&Answer::not_tried(&case, reason, load));
         }
-        if let Some(gang) = case.attempt.place_gang() {
-            return self.print(&Answer::of_gang(&mut case, Gang::of(gang), load));
-        }
         let watch = Stopwatch::start();
+        if let Some(gang) = case.attempt.preempt_for_gang() {
+            let elapsed = (load, watch.seconds());
+            return self.print(&Answer::of_gang(&mut case, Gang::of(gang), elapsed));
+        }
         let mut extenders: Vec<&mut dyn Extender> =
             extenders.iter_mut().map(|extender| extender as _).collect();
         let plan = case.plan(&mut extenders)?;

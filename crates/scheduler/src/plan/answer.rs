@@ -5,12 +5,14 @@ use super::{Case, Found};
 use crate::attempt::{self, Gang};
 use evictd_placement::{Checks, NO_START, NodeId, Pod};
 use evictd_preemption::{
-    Action, Candidate, NotCandidate, Plan, Replacement, budgets_of, replacements,
+    Action, Candidate, NotCandidate, Plan, Replacement, breaking, budgets_of, owner, replacements,
 };
 use evictd_scheduling::{Filtered, NotTried, Verdict};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::HashSet;
 
 /// The result of `plan`. The fields after `elapsedSeconds` are for people and not stable.
 #[derive(Debug, Serialize)]
@@ -152,8 +154,8 @@ impl Answer {
         }
     }
 
-    /// The answer for a pod of a gang, which does not preempt alone (S4-039).
-    pub(crate) fn of_gang(case: &mut Case, gang: Gang, load: f64) -> Self {
+    /// The answer for a pod of a gang, which preempts with the other pods (S4-039). `chosen` has the pod's node and all victims.
+    pub(crate) fn of_gang(case: &mut Case, gang: Gang, (load, took): (f64, f64)) -> Self {
         let filtered = case.attempt.filter();
         let (blockers, replicas) = if filtered.feasible.is_empty() {
             (case.attempt.blockers(), None)
@@ -162,12 +164,16 @@ impl Answer {
         };
         let mut answer = Self::without_plan(case, load);
         answer.fits_without_preemption = gang.placed.contains_key(&answer.preemptor.pod);
-        if !answer.fits_without_preemption {
-            let reason = format!(
-                "the pods of its PodGroup {} preempt together, which simulate shows",
-                gang.pod_group
-            );
-            answer.ineligible_reason = reason.into();
+        answer.elapsed_seconds.plan = took;
+        match &gang.preemption {
+            Some(Ok(actions)) => answer.preempt_with_gang(case, actions),
+            Some(Err(reason)) => answer.ineligible_reason = reason.clone().into(),
+            None if answer.fits_without_preemption => {}
+            None => {
+                let message = gang.message.clone();
+                let left_out = || format!("its PodGroup {} is placed without it", gang.pod_group);
+                answer.ineligible_reason = message.unwrap_or_else(left_out).into();
+            }
         }
         answer.filter_status = filter_status(case, &filtered);
         answer.message.clone_from(&gang.message);
@@ -177,6 +183,39 @@ impl Answer {
         answer.error = case.attempt.error(&filtered);
         answer.gang = Some(gang);
         answer
+    }
+
+    /// Adds the preemption for the whole gang.
+    fn preempt_with_gang(&mut self, case: &Case, actions: &[Action]) {
+        let cluster = &case.attempt.cluster;
+        let pods = cluster.nodes().iter().flat_map(|node| &node.pods);
+        let evicted: HashSet<&str> = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Delete { uid, .. } => Some(&**uid),
+                _ => None,
+            })
+            .collect();
+        let mut victims: Vec<&Pod> = pods.filter(|pod| evicted.contains(pod.uid())).collect();
+        victims.sort_by_key(|pod| Reverse(pod.priority));
+        let budgets = &case.attempt.budgets;
+        let violations = breaking(cluster, budgets, victims.iter().copied());
+        let mut nominations = actions.iter().filter_map(|action| match action {
+            Action::Nominate { pod, node } => Some((pod, node)),
+            _ => None,
+        });
+        let of_pod = nominations.find(|(pod, _)| **pod == self.preemptor.pod);
+        self.eligible = true;
+        self.actions = actions.to_vec();
+        self.chosen = of_pod.map(|(_, node)| CandidateNode {
+            node: node.clone(),
+            victims: victims.iter().map(|pod| cluster.full_name(pod)).collect(),
+            violations: violations.into_iter().filter(|breaks| *breaks).count(),
+        });
+        self.candidates = self.chosen.iter().cloned().collect();
+        let victims = victims.into_iter();
+        let shown = victims.map(|pod| Victim::of(case, pod, owner(cluster, pod), None));
+        self.victims = shown.collect();
     }
 
     pub(crate) fn new(
@@ -264,7 +303,8 @@ impl CandidateNode {
 }
 
 impl Victim {
-    fn of(case: &Case, pod: &Pod, replacement: &Replacement) -> Self {
+    /// `nodes`: where its replacement fits, if that is known.
+    fn of(case: &Case, pod: &Pod, owner: Option<String>, nodes: Option<usize>) -> Self {
         let budgets = budgets_of(
             &case.attempt.cluster,
             &case.attempt.budgets,
@@ -275,10 +315,10 @@ impl Victim {
         Self {
             pod: case.attempt.cluster.full_name(pod),
             priority: pod.priority,
-            owner: replacement.owner.clone(),
+            fits_elsewhere: nodes.filter(|_| owner.is_some()),
+            owner,
             budgets: budgets.into_iter().map(str::to_owned).collect(),
             started: started.and_then(|second| Timestamp::from_second(second).ok()),
-            fits_elsewhere: replacement.owner.is_some().then_some(replacement.nodes),
         }
     }
 }
@@ -312,9 +352,11 @@ fn victims(case: &Case, plan: &Plan) -> Vec<Victim> {
     let cluster = &case.attempt.cluster;
     let replacements = replacements(cluster, plan);
     let victims = replacements.iter();
-    victims
-        .map(|replacement| Victim::of(case, replacement.victim.pod(cluster), replacement))
-        .collect()
+    let victim = |replacement: &Replacement| {
+        let (pod, owner) = (replacement.victim.pod(cluster), replacement.owner.clone());
+        Victim::of(case, pod, owner, Some(replacement.nodes))
+    };
+    victims.map(victim).collect()
 }
 
 fn not_candidates(

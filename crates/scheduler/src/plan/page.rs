@@ -4,6 +4,7 @@ use super::answer::{Answer, CandidateNode, Victim};
 use super::explanation::{Explanation, NamedStep};
 use evictd_command::{Colour, Column, Table, View};
 use evictd_placement::Code;
+use evictd_preemption::Action;
 use std::collections::{BTreeMap, HashSet};
 
 /// The most nodes that are named for one reason.
@@ -16,9 +17,11 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     let (colour, head) = headline(answer);
     let head: Vec<String> = head.lines().map(|line| view.sentence(line)).collect();
     let mut parts = vec![view.paint(colour, &head.join("\n"))];
-    if let Some(chosen) = &answer.chosen {
+    if !answer.victims.is_empty() {
         let table = victims(&answer.victims).shown(view.within(2));
         parts.push(indented(&table));
+    }
+    if let Some(chosen) = answer.chosen.as_ref().filter(|_| !answer.why.is_empty()) {
         parts.push(why(answer, chosen, view));
     }
     if !answer.clear_nominations.is_empty() {
@@ -59,6 +62,8 @@ pub(super) fn headline(answer: &Answer) -> (Colour, String) {
                 Colour::Good,
                 format!("{head} fits without preemption {state}."),
             )
+        } else if let Some(Ok(actions)) = &gang.preemption {
+            (Colour::Warning, preempts_together(&head, &state, actions))
         } else {
             let reason = &answer.ineligible_reason;
             (
@@ -111,6 +116,21 @@ pub(super) fn headline(answer: &Answer) -> (Colour, String) {
         "{head} fits on no node as it is.\nkube-scheduler {form} would preempt {pods} on {node} for it, {budgets}:"
     );
     (Colour::Warning, preempts)
+}
+
+/// The nominations of a gang's pods, which wait for the end of the victims.
+fn preempts_together(head: &str, state: &str, actions: &[Action]) -> String {
+    let nominations = actions.iter().filter_map(|action| match action {
+        Action::Nominate { pod, node } => Some(format!("{pod} on {node}")),
+        _ => None,
+    });
+    let nominations: Vec<String> = nominations.collect();
+    let count = actions.len() - nominations.len();
+    let pods = if count == 1 { "pod" } else { "pods" };
+    let nominations = nominations.join(", ");
+    format!(
+        "{head} does not fit as it is: {state}\nThe group would preempt {count} {pods} and be nominated: {nominations}."
+    )
 }
 
 pub(super) fn victims(victims: &[Victim]) -> Table {

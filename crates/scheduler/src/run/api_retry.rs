@@ -47,6 +47,11 @@ impl Failure {
         Self { kind, message }
     }
 
+    /// Whether the same call may succeed later.
+    pub(super) const fn is_passing(&self) -> bool {
+        matches!(self.kind, FailureKind::Unanswered | FailureKind::Overloaded)
+    }
+
     pub(super) fn stopped() -> Self {
         Self {
             kind: FailureKind::Stopped,

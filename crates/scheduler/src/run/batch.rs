@@ -39,7 +39,7 @@ pub(crate) struct Batch {
     conf: Conf,
     cache: Cache,
     known: Known,
-    /// What is said already about groups that sessions do not read.
+    /// The notices given already about groups that sessions do not read.
     coscheduling: Coscheduling,
     /// The last reported result of each group of `scheduling.k8s.io`, by the job that stands for it.
     reported: HashMap<String, UpstreamOutcome>,

@@ -312,7 +312,7 @@ const BUILD: [&str; 9] = [
     "platform",
 ];
 
-/// The version is that of this program, and not of the Kubernetes that it behaves as. What is not known is empty.
+/// The version is that of this program, and not of the Kubernetes that it behaves as. An unknown field is empty.
 fn build_info() -> [&'static str; 9] {
     let platform = match std::env::consts::ARCH {
         "x86_64" => "linux/amd64",

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use evictd_pod::compatibility::Release;
 use evictd_scheduling::config::Configuration;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::future::ready;
@@ -47,7 +47,7 @@ pub(super) fn pages(
         let view = of_decisions.clone();
         Box::pin(async move { text(JSON, view.decisions(&request.query)) })
     });
-    let config = json!({ "componentconfig": internal(config.to_json()) }).to_string();
+    let config = json!({ "componentconfig": config.to_json() }).to_string();
     let of_config: Page = Arc::new(move |_| Box::pin(ready(text(JSON, config.clone()))));
     let flags = Flagz(about.flags.clone());
     let of_flags: Page = Arc::new(move |request| Box::pin(ready(flags.page(&request.accept))));
@@ -199,45 +199,6 @@ impl ZPage for Statusz {
     }
 }
 
-/// Keys whose values are objects of the API, which keep its names.
-const OF_API: [&str; 2] = ["addedAffinity", "defaultConstraints"];
-
-/// A configuration with the names that kube-scheduler's `/configz` shows: those of its own types.
-fn internal(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let fields = map
-                .into_iter()
-                .filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind"));
-            let fields = fields.map(|(key, value)| {
-                let value = if OF_API.contains(&key.as_str()) {
-                    value
-                } else {
-                    internal(value)
-                };
-                (field(&key), value)
-            });
-            Value::Object(fields.collect::<Map<_, _>>())
-        }
-        Value::Array(list) => Value::Array(list.into_iter().map(internal).collect()),
-        other => other,
-    }
-}
-
-fn field(key: &str) -> String {
-    match key {
-        "qps" => "QPS".to_owned(),
-        "urlPrefix" => "URLPrefix".to_owned(),
-        "httpTimeout" => "HTTPTimeout".to_owned(),
-        "tlsConfig" => "TLSConfig".to_owned(),
-        key => {
-            let mut letters = key.chars();
-            let first = letters.next().into_iter().flat_map(char::to_uppercase);
-            first.chain(letters).collect()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::serve::PageRequest;
@@ -273,19 +234,24 @@ mod tests {
             &View::default(),
             &Configuration::default(),
             &about,
-            (Timestamp::now(), ResourceMetrics::new(Arc::default()).0),
+            (
+                Timestamp::now(),
+                ResourceMetrics::new(Arc::default(), Arc::default()).0,
+            ),
         );
         let (kind, text) = get(&pages, "/configz", "").await;
         assert_eq!(kind, "application/json");
         let config: Value = serde_json::from_str(&text).unwrap();
         let config = &config["componentconfig"];
-        assert_eq!(config["LeaderElection"]["LeaseDuration"], "15s");
-        assert_eq!(config["Profiles"][0]["SchedulerName"], "default-scheduler");
-        let filters = config["Profiles"][0]["Plugins"]["Filter"]["Enabled"]
+        // As 1.36 and later: the version that a file has, and no longer the names of Go.
+        assert_eq!(config["kind"], "KubeSchedulerConfiguration");
+        assert_eq!(config["leaderElection"]["leaseDuration"], "15s");
+        assert_eq!(config["profiles"][0]["schedulerName"], "default-scheduler");
+        let filters = config["profiles"][0]["plugins"]["filter"]["enabled"]
             .as_array()
             .unwrap();
         assert!(
-            filters.contains(&json!({ "Name": "NodeName" })),
+            filters.contains(&json!({ "name": "NodeName" })),
             "{filters:?}"
         );
         let (_, text) = get(&pages, "/flagz", "").await;
@@ -312,7 +278,10 @@ mod tests {
             &View::default(),
             &Configuration::default(),
             &about,
-            (started, ResourceMetrics::new(Arc::default()).0),
+            (
+                started,
+                ResourceMetrics::new(Arc::default(), Arc::default()).0,
+            ),
         );
         let accept = |kind: &str, version: &str| {
             format!("application/json;v={version};g=config.k8s.io;as={kind}")

@@ -115,7 +115,8 @@ pub(crate) async fn run(
         watches: &watches,
     };
     let leads = Arc::new(AtomicBool::new(false));
-    let (resources, questions) = ResourceMetrics::new(Arc::clone(&leads));
+    let (resources, questions) =
+        ResourceMetrics::new(Arc::clone(&leads), Arc::clone(&about.release));
     let of_batch = batch.as_ref().zip(conf_file);
     follow(&daemon, reflectors, config, of_batch, questions);
     if let Some(batch) = &batch {
@@ -140,6 +141,9 @@ pub(crate) async fn run(
     };
     let compatibility = emulate(release, about, &metrics)?;
     scheduler.set_compatibility(compatibility);
+    if release >= Release::V1_37 {
+        report_single_pod_plugins(config);
+    }
     watches::start_taint_rules(reflectors, compatibility.is_on(Gate::DRADeviceTaintRules));
     let election = &config.leader_election;
     let pods = take_part(&cluster, &metrics, leases::of_pods(election), leads);
@@ -185,6 +189,18 @@ pub(crate) async fn run(
     // The remaining tasks are servers and watches, which have nothing to finish.
     daemon.end(Duration::from_secs(1)).await;
     Ok(())
+}
+
+/// Groups have post-filter plugins of their own (S7-264).
+fn report_single_pod_plugins(config: &Configuration) {
+    for profile in &config.profiles {
+        for plugin in profile.points.post_filters_without_groups() {
+            tracing::error!(
+                "profile {}: {plugin} is enabled at postFilter, but not at podGroupPostFilter, so that it does nothing for pod groups",
+                profile.scheduler_name
+            );
+        }
+    }
 }
 
 /// The compatibility with a release, which pages and metrics show from now on.

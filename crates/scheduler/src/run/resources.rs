@@ -5,15 +5,16 @@ use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use evictd_daemon::metrics::Format;
-use evictd_pod::requests::{Requests, limits};
-use evictd_pod::wire::{PodSpec, Shared};
+use evictd_pod::compatibility::Release;
+use evictd_pod::requests::{self, Counted, Requests, limits};
+use evictd_pod::wire::{Pod, PodSpec, PodStatus, Shared};
 use evictd_pod::{Quantity, resources};
 use hyper::body::{Bytes, Frame};
 use std::convert::Infallible;
 use std::fmt::{self, Write};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -32,6 +33,24 @@ pub(super) struct PodResources {
     /// Empty for a pending pod.
     pub(super) node: Shared<String>,
     pub(super) spec: Shared<PodSpec>,
+    /// The amounts that the node reports while it resizes the pod.
+    pub(super) reported: Option<Box<PodStatus>>,
+}
+
+impl PodResources {
+    /// The spec with the requests by which this release fills nodes (S7-225).
+    fn counted_spec(&self, release: Release) -> Shared<PodSpec> {
+        let Some(reported) = &self.reported else {
+            return self.spec.clone();
+        };
+        let mut pod = Pod {
+            spec: self.spec.clone(),
+            status: (**reported).clone().into(),
+            ..Pod::default()
+        };
+        requests::settle(&mut pod, Counted::scheduled(release));
+        pod.spec
+    }
 }
 
 /// Where the pods are sent.
@@ -43,13 +62,23 @@ pub(crate) struct ResourceMetrics {
     questions: mpsc::Sender<Question>,
     /// As at kube-scheduler, the page of another process is empty, so that no pod counts twice.
     leads: Arc<AtomicBool>,
+    /// The release that the scheduler behaves as, once it is known.
+    release: Arc<OnceLock<Release>>,
 }
 
 impl ResourceMetrics {
     /// The page, and the questions that it asks.
-    pub(crate) fn new(leads: Arc<AtomicBool>) -> (Self, mpsc::Receiver<Question>) {
+    pub(crate) fn new(
+        leads: Arc<AtomicBool>,
+        release: Arc<OnceLock<Release>>,
+    ) -> (Self, mpsc::Receiver<Question>) {
         let (questions, receiver) = mpsc::channel(1);
-        (Self { questions, leads }, receiver)
+        let metrics = Self {
+            questions,
+            leads,
+            release,
+        };
+        (metrics, receiver)
     }
 
     pub(crate) async fn page(&self) -> Response {
@@ -61,7 +90,8 @@ impl ResourceMetrics {
             let problem = "the pods are not listed yet\n";
             return (StatusCode::SERVICE_UNAVAILABLE, problem).into_response();
         };
-        (kind, Body::new(Text::of(pods))).into_response()
+        let release = self.release.get().copied().unwrap_or_default();
+        (kind, Body::new(Text::of(pods, release))).into_response()
     }
 
     async fn pods(&self) -> Option<Vec<PodResources>> {
@@ -104,10 +134,13 @@ impl Family {
         }
     }
 
-    fn write(self, pod: &PodResources, text: &mut String) -> fmt::Result {
+    fn write(self, pod: &PodResources, release: Release, text: &mut String) -> fmt::Result {
         match self {
             Self::Limit => self.write_each(pod, &limits(&pod.spec), text),
-            Self::Request => self.write_each(pod, &Requests::of_spec(&pod.spec).each(), text),
+            Self::Request => {
+                let spec = pod.counted_spec(release);
+                self.write_each(pod, &Requests::of_spec(&spec).each(), text)
+            }
         }
     }
 
@@ -168,17 +201,19 @@ fn number(amount: Quantity) -> f64 {
 /// The text of the answer, piece by piece. The whole text of a large cluster has hundreds of megabytes.
 struct Text {
     pods: Vec<PodResources>,
+    release: Release,
     /// The family that is being written, and the first of its pods that is not.
     families: std::slice::Iter<'static, Family>,
     next: Option<(Family, usize)>,
 }
 
 impl Text {
-    fn of(pods: Vec<PodResources>) -> Self {
+    fn of(pods: Vec<PodResources>, release: Release) -> Self {
         let mut families = const { &Family::ALL }.iter();
         let next = families.next().map(|family| (*family, 0));
         Self {
             pods,
+            release,
             families,
             next,
         }
@@ -198,7 +233,7 @@ impl Iterator for Text {
         let to = self.pods.len().min(from + PODS);
         for pod in self.pods.get(from..to).unwrap_or_default() {
             // Writing to a String does not fail.
-            let _ = family.write(pod, &mut text);
+            let _ = family.write(pod, self.release, &mut text);
         }
         self.next = if to < self.pods.len() {
             Some((family, to))
@@ -232,6 +267,27 @@ mod tests {
             name: name.into(),
             node: "node-1".into(),
             spec: serde_json::from_value::<PodSpec>(spec).unwrap().into(),
+            reported: None,
+        }
+    }
+
+    /// One container grows and the other one shrinks: 1.36 adds the larger amount of each, 1.37 compares the sums.
+    #[test]
+    fn s7_225_a_resize_counts_as_in_the_release() {
+        let container = |name: &str, cpu: &str| json!({ "name": name, "resources": { "requests": { "cpu": cpu } } });
+        let spec = json!({ "containers": [container("a", "3"), container("b", "1")] });
+        let status = |name: &str, cpu: &str| {
+            json!({ "name": name, "allocatedResources": { "cpu": cpu },
+                "resources": { "requests": { "cpu": cpu } } })
+        };
+        let reported = json!({ "containerStatuses": [status("a", "1"), status("b", "2")] });
+        let mut pod = pod("web", spec);
+        pod.reported = Some(Box::new(serde_json::from_value(reported).unwrap()));
+        for (release, expected) in [(Release::V1_36, "5"), (Release::V1_37, "4")] {
+            let text: String = Text::of(vec![pod.clone()], release).collect();
+            let mut samples = text.lines().filter(|line| !line.starts_with('#'));
+            let (_, value) = samples.next().unwrap().rsplit_once(' ').unwrap();
+            assert_eq!(value, expected, "{release:?}");
         }
     }
 
@@ -245,7 +301,7 @@ mod tests {
             "containers": [{ "resources": resources }], "overhead": { "cpu": "50m", "memory": "1Mi" },
             "priority": 7, "schedulerName": "other",
         });
-        let text: String = Text::of(vec![pod("web", spec)]).collect();
+        let text: String = Text::of(vec![pod("web", spec)], Release::V1_36).collect();
         let line = |kind: &str, resource: &str, unit: &str, value: &str| {
             format!(
                 "kube_pod_resource_{kind}{{namespace=\"shop\",node=\"node-1\",pod=\"web\",priority=\"7\",\
@@ -276,7 +332,7 @@ mod tests {
         let requests = json!({ "requests": { "cpu": "1" } });
         let spec =
             json!({ "containers": [{ "resources": requests }], "schedulerName": "a\"\\\n\u{1b}é" });
-        let text: String = Text::of(vec![pod("web", spec)]).collect();
+        let text: String = Text::of(vec![pod("web", spec)], Release::V1_36).collect();
         assert!(text.contains("scheduler=\"a\\\"\\\\\\n\u{1b}é\""), "{text}");
     }
 
@@ -286,7 +342,7 @@ mod tests {
         let spec = json!({ "containers": [{ "resources": requests }] });
         for count in [0, 1, PODS, PODS + 1, 3 * PODS] {
             let pods = (0..count).map(|index| pod(&format!("web-{index}"), spec.clone()));
-            let text: String = Text::of(pods.collect()).collect();
+            let text: String = Text::of(pods.collect(), Release::V1_36).collect();
             let samples = text.lines().filter(|line| !line.starts_with('#'));
             assert_eq!(samples.count(), 2 * count);
             assert_eq!(text.matches("# TYPE").count(), 2);

@@ -104,7 +104,7 @@ pub(crate) struct PendingResize {
     /// Counted from its last attempt.
     pub(crate) since: Timestamp,
     pub(crate) attempts: u32,
-    /// What it waits for.
+    /// The reason that it waits.
     pub(crate) message: String,
 }
 

@@ -195,20 +195,6 @@ impl Rare {
 }
 
 impl CompactPod {
-    /// The spec with the requests that count while the pod is being resized.
-    fn counted_spec(&self) -> Shared<wire::PodSpec> {
-        let Some(reported) = self.rare.as_ref().and_then(|rare| rare.reported.as_ref()) else {
-            return self.spec.clone();
-        };
-        let mut pod = wire::Pod {
-            spec: self.spec.clone(),
-            status: (**reported).clone().into(),
-            ..wire::Pod::default()
-        };
-        requests::settle(&mut pod, Counted::Scheduled);
-        pod.spec
-    }
-
     fn version(&self) -> Box<str> {
         let text = || self.rare.as_ref().map(|rare| rare.version.clone());
         let number = self.version.map(|number| number.to_string().into());
@@ -487,6 +473,7 @@ impl Object for wire::Pod {
             name: pod.metadata.name.as_str().into(),
             node: Shared::default(),
             spec: pod.spec.clone(),
+            reported: None,
         });
         let assigned = kept.assigned.iter();
         let running = assigned.filter(|pod| !pod.phase().has_ended());
@@ -494,7 +481,8 @@ impl Object for wire::Pod {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             node: pod.node.clone(),
-            spec: pod.counted_spec(),
+            spec: pod.spec.clone(),
+            reported: pod.rare.as_ref().and_then(|rare| rare.reported.clone()),
         });
         pending.chain(running).collect()
     }

@@ -73,10 +73,17 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
     parts.join("\n\n")
 }
 
+/// Workloads in a cluster create no pods: theirs are in the same dump.
+const NO_PODS: &str =
+    "There is no pod to schedule. Pods of workloads are created for the manifests of --pods only.";
+
 /// How many pods were scheduled, at which cost, and how many were not.
 pub(super) fn headline(outcome: &SequenceOutcome) -> (Colour, String) {
     let (placed, left) = (outcome.placed.len(), outcome.unschedulable.len());
     let gated = outcome.gated.len();
+    if placed + left + gated + outcome.not_tried.len() == 0 {
+        return (Colour::Warning, NO_PODS.to_owned());
+    }
     let colour = if left == 0 { Colour::Good } else { Colour::Bad };
     let gated = match gated {
         0 => String::new(),

@@ -93,6 +93,14 @@ fn obstacles_are_shown_with_amounts_and_with_the_events_that_wake_the_pod() {
         result["wakes"]["NodeUpdateNodeAllocatable"],
         json!(["NodeResourcesFit"])
     );
+    // No other pod's tolerations matter.
+    let mut tainted = node("three", "9");
+    tainted["spec"]["taints"] = json!([{ "key": "k", "effect": "NoSchedule" }]);
+    let unwanted = answer(&explain(&[tainted], &pod("6"), &["-o", "json"]));
+    assert_eq!(
+        unwanted["wakes"]["UnschedulablePodUpdatePodToleration"],
+        json!(["TaintToleration"])
+    );
     assert_eq!(
         result["remedies"],
         json!({ "one": [["4 more cpu"]], "two": [["2 more cpu"]] })

@@ -1,6 +1,8 @@
 //! `evictd-scheduler run` while the API server fails, hangs and lies: every pod gets one node, and no node too many pods.
 
-use crate::live_scheduling::{Live, node_of, pod};
+use crate::live_scheduling::{
+    Live, condition, create_waiting_for_volume, node_of, pod, provide_volume,
+};
 use evictd_testkit::Fault;
 use evictd_testkit::testing::wait_until;
 use serde_json::{Value, json};
@@ -72,6 +74,19 @@ fn failed_bindings_are_retried_until_each_pod_has_its_node() {
         live.api.clear_faults();
         clear(&live, &names);
     }
+}
+
+#[test]
+fn s5_094_a_pod_whose_binding_may_not_read_the_node_is_tried_again() {
+    let live = Live::new(&[("one", "8")]);
+    create_waiting_for_volume(&live);
+    live.api.fault(Fault::answer(403).on("list", "nodes"));
+    live.until("default/wants", "reported", |pod| {
+        condition(pod)["reason"] == "SchedulerError"
+    });
+    live.api.clear_faults();
+    provide_volume(&live);
+    assert_eq!(live.bound("default/wants"), "one");
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn s7_021_pending_and_metrics_say_why_a_pod_of_an_unknown_group_waits() {
         command.env("COLUMNS", "160");
         String::from_utf8(program::run(&mut command, "").stdout).unwrap()
     };
-    let why = "its PodGroup default/train does not exist";
+    let why = "its PodGroup default/train does not exist in scheduling.k8s.io/v1beta1";
     wait_until("pending says why", || shown(&["pending"]).contains(why));
     let answer: Value = serde_json::from_str(&shown(&["pending", "-o", "json"])).unwrap();
     let pod = &answer["pods"][0];

@@ -325,9 +325,8 @@ fn another_scheduler_takes_over_when_the_lease_is_given_back() {
     second.wait().unwrap();
 }
 
-#[test]
-fn s5_063_s5_094_claims_are_bound_and_the_node_is_nominated_before_the_pod_is_bound() {
-    let live = Live::new(&[("one", "8")]);
+/// Creates the pod `wants`, and waits until its binding waits for a volume on node `one`.
+pub(crate) fn create_waiting_for_volume(live: &Live) {
     let create = |object: Value| live.admin.create(object).unwrap();
     create(
         json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "late" },
@@ -350,6 +349,30 @@ fn s5_063_s5_094_claims_are_bound_and_the_node_is_nominated_before_the_pod_is_bo
     wait_until("the node is in the claim", || {
         claim()["metadata"]["annotations"][selected] == "one"
     });
+}
+
+/// Makes the volume for which the pod `wants` waits.
+pub(crate) fn provide_volume(live: &Live) {
+    let bound = json!({ "spec": { "volumeName": "made" }, "status": { "phase": "Bound" } });
+    live.admin
+        .merge("persistentvolumeclaims", "default/data", bound)
+        .unwrap();
+    let status = json!({ "status": { "phase": "Bound" } });
+    // The first write does not set the status, which is a subresource.
+    let _ = live
+        .admin
+        .merge("persistentvolumeclaims/status", "default/data", status);
+    // A volume that is not there yet is awaited.
+    let volume = json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "made" },
+        "spec": { "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "storageClassName": "late",
+            "hostPath": { "path": "/made" } } });
+    live.admin.create(volume).unwrap();
+}
+
+#[test]
+fn s5_063_s5_094_claims_are_bound_and_the_node_is_nominated_before_the_pod_is_bound() {
+    let live = Live::new(&[("one", "8")]);
+    create_waiting_for_volume(&live);
     assert!(
         node_of(&live, "wants").is_null(),
         "bound before its volume is there"
@@ -364,15 +387,7 @@ fn s5_063_s5_094_claims_are_bound_and_the_node_is_nominated_before_the_pod_is_bo
     live.until("default/third", "reported", |pod| {
         condition(pod)["reason"] == "Unschedulable"
     });
-    let bound = json!({ "spec": { "volumeName": "made" }, "status": { "phase": "Bound" } });
-    live.admin
-        .merge("persistentvolumeclaims", "default/data", bound)
-        .unwrap();
-    let status = json!({ "status": { "phase": "Bound" } });
-    // The first write does not set the status, which is a subresource.
-    let _ = live
-        .admin
-        .merge("persistentvolumeclaims/status", "default/data", status);
+    provide_volume(&live);
     assert_eq!(live.bound("default/wants"), "one");
 }
 

@@ -101,9 +101,31 @@ fn errors_of_pending_name_the_flag_of_the_server() {
     let closed = format!("https://127.0.0.1:{}", free_port());
     let named = format!("--server {closed}: ");
     assert!(program::refusal(&pending(&closed), 1).contains(&named));
-    for text in ["127.0.0.1:10259", "ftp://host", "not a url"] {
+    for text in ["127.0.0.1:10259", "ftp://host", "not a url", ""] {
         let refusal = program::refusal(&pending(text), 2);
-        let named = format!("--server {text}: ");
+        let named = format!("--server {text:?}: is not a URL such as https://");
         assert!(refusal.contains(&named), "{refusal}");
     }
+}
+
+#[test]
+fn errors_of_pending_are_about_the_port_and_not_about_the_api_server() {
+    let port = free_port();
+    let secure = format!("--secure-port={port}");
+    let arguments = [secure.as_str(), "--bind-address=127.0.0.1"];
+    let live = Live::with(ApiServer::start().unwrap(), &[("one", "2")], &arguments);
+    let pending = |scheme: &str| {
+        let mut command = scheduler();
+        command.arg("pending").arg("--kubeconfig");
+        command.arg(live.kubeconfig.path()).arg("--server");
+        command.arg(format!("{scheme}://127.0.0.1:{port}"));
+        program::refusal(&program::run(&mut command, ""), 1)
+    };
+    // The port made its certificate itself.
+    wait_until("the port is open", || {
+        pending("https").contains("add --insecure-skip-tls-verify")
+    });
+    assert!(!pending("https").contains("the API server's certificate"));
+    let plain = pending("http");
+    assert!(plain.contains("begins with https://"), "{plain}");
 }

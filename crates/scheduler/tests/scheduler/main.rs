@@ -12,6 +12,7 @@ mod dump_command;
 mod dump_shapes;
 mod explain;
 mod extender;
+mod gang_plans;
 mod group_claims;
 mod group_victims;
 mod live;

@@ -478,7 +478,8 @@ fn explain_plan_and_simulate_say_the_same_of_a_tree_of_groups() {
     let base = [node("n1", &json!({})), group("driver"), group("workers")];
     let web = member("web", "driver", "1");
     let (explained, _) = asked("explain", &base, &web);
-    let no_parent = "its CompositePodGroup default/jobs does not exist";
+    let no_parent =
+        "its CompositePodGroup default/jobs does not exist in scheduling.k8s.io/v1alpha3";
     assert_eq!(explained["notTried"], no_parent);
     let tree = [&base[..], &[composite]].concat();
     let (explained, _) = asked("explain", &tree, &web);

@@ -184,7 +184,7 @@ fn a_pending_pod_of_the_cluster_is_found_by_its_name() {
     let table = [
         (
             "shop/absent",
-            "--pod shop/absent: is not a file, and no pod of that name is in the input",
+            "--pod shop/absent: is not a file, and no pod of that name is in the input; of a workload its manifest is needed",
         ),
         ("shop/dear", "--pod shop/dear: is already on node one"),
         (

@@ -221,3 +221,16 @@ fn a6_the_pod_that_has_the_room_by_its_nomination_is_named() {
     let obstacle = answer["obstacles"]["n1"].as_str().unwrap();
     assert!(obstacle.contains("default/vip (priority 10)"), "{answer}");
 }
+
+#[test]
+fn a5_a_cluster_in_which_no_pod_waits_is_told_apart_from_one_that_was_scheduled() {
+    let set = json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "db", "namespace": "shop" },
+        "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "db" } } } });
+    let cluster = file(&[in_zone("n1", "a")]);
+    let mut program = scheduler();
+    program.arg("simulate").arg("--cluster").arg(cluster.path());
+    let output = program::run(program.args(["--cluster", "-"]), set.to_string());
+    let page = stdout(&output);
+    assert!(page.starts_with("There is no pod to schedule."), "{page}");
+    assert!(page.contains("--pods"), "{page}");
+}

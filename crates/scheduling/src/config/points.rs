@@ -188,6 +188,15 @@ impl Points {
         self.at.get(&point).map_or(&[], Vec::as_slice)
     }
 
+    /// The plugins that only single pods have after a failure, since 1.37 has another point for groups (S7-264). Claims of groups
+    /// are given back without a plugin there.
+    pub fn post_filters_without_groups(&self) -> impl Iterator<Item = &str> {
+        let of_groups = self.at(Point::PodGroupPostFilter);
+        let names = self.at(Point::PostFilter).iter();
+        let alone = names.filter(|name| *name != "DynamicResources" && !of_groups.contains(name));
+        alone.map(String::as_str)
+    }
+
     /// The weight of a plugin's score.
     pub fn weight(&self, name: &str) -> i64 {
         self.weights.get(name).copied().unwrap_or(1)

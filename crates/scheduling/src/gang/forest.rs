@@ -273,7 +273,9 @@ impl Composites {
         for _ in 1..MAX_LEVELS {
             let composite = self.0.get(&name).filter(|one| one.object.is_some());
             let Some(composite) = composite else {
-                return Err(format!("its CompositePodGroup {name} does not exist"));
+                return Err(format!(
+                    "its CompositePodGroup {name} does not exist in scheduling.k8s.io/v1alpha3"
+                ));
             };
             match composite.parent() {
                 Some(parent) => name = parent,

@@ -218,7 +218,9 @@ impl Groups {
     pub(crate) fn waits_for(&self, group: &Arc<str>) -> Option<String> {
         let known = self.groups.get(group);
         let Some(known) = known.filter(|group| group.object.is_some()) else {
-            return Some(format!("its PodGroup {group} does not exist"));
+            return Some(format!(
+                "its PodGroup {group} does not exist in scheduling.k8s.io/v1beta1"
+            ));
         };
         match known.parent() {
             None if known.is_ready() => None,
@@ -296,7 +298,7 @@ impl Groups {
         found
     }
 
-    /// What a group means for its pods as victims; `None` without an object.
+    /// The effect of a group on its pods as victims; `None` without an object.
     pub(crate) fn of_victims(&self, namespace: &str, name: &str) -> Option<VictimGroup> {
         // Most clusters have no groups, and a preemption asks for each kind of pods.
         if self.groups.is_empty() {
@@ -355,7 +357,7 @@ impl Groups {
         self.groups.get(group)?.min_count()
     }
 
-    /// What the bound pods of a group have in common, once for pods that share it.
+    /// The facts that the bound pods of a group share, once for pods that share it.
     pub(crate) fn common_of_bound(&self, group: &str) -> Vec<Arc<CommonFields>> {
         let group = self.groups.get(group).into_iter();
         let mut common: Vec<Arc<CommonFields>> = group

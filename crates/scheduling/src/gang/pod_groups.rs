@@ -3,14 +3,14 @@
 use super::members::{Groups, group_of};
 use super::tree::{GroupTree, ScheduledPods};
 use super::tree_trial::TreeTrial;
-use super::{Member, Quorum, Trial, of_other_pod, validate};
-use crate::framework::Framework;
+use super::{Member, Preemption, Preemptor, Quorum, Trial, of_other_pod, preempt, validate};
+use crate::framework::{Framework, PostFilter};
 use crate::gang::{ExtenderResponses, MemberOutcome};
 use crate::not_tried::NotTried;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use evictd_placement::{Cluster, Statement};
 use evictd_pod::wire;
-use evictd_preemption::{VictimGroup, VictimGroups};
+use evictd_preemption::{Action, Budget, VictimGroup, VictimGroups};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -39,6 +39,8 @@ pub struct GangPlacement {
     pub nodes: BTreeMap<String, String>,
     /// Why too few fit.
     pub message: Option<String>,
+    /// The evictions and nominations that make room, or why there are none. `None` if no preemption was looked for.
+    pub preemption: Option<Result<Vec<Action>, String>>,
 }
 
 impl PodGroups {
@@ -89,13 +91,14 @@ impl PodGroups {
         Some(NotTried::GroupIncomplete(reason))
     }
 
-    /// Places the waiting pods of a pod's gang together, with those of its whole tree, and takes them back. `None` if the pod is
-    /// in no gang, or in a valid group with the policy `basic`.
+    /// Places the waiting pods of a pod's gang together, with those of its whole tree, and takes them back. With budgets it also
+    /// looks for victims if they do not fit. `None` if the pod is in no gang, or in a valid group with the policy `basic`.
     pub fn place(
         &self,
         cluster: &mut Cluster,
         framework: &Framework,
         pod: &wire::Pod,
+        budgets: Option<&[Budget]>,
     ) -> Option<GangPlacement> {
         let name = group_of(pod)?;
         self.groups.object(&name)?;
@@ -134,8 +137,22 @@ impl PodGroups {
             placement.message = Some(invalid);
         } else if is_tried_together {
             cluster.begin_sharing();
+            let release = cluster.compatibility().release();
+            let plugins = framework.post_filters_of_groups(release);
+            let preempts = plugins.contains(&PostFilter::DefaultPreemption);
+            let grouped = self.groups.grouped_pods(|_| false);
+            let preemptor = budgets.filter(|_| preempts).map(|budgets| Preemptor {
+                priority: root.object.priority(),
+                never: members
+                    .iter()
+                    .any(|member| member.wire.spec.preemption_policy == "Never"),
+                budgets,
+                grouped: &grouped,
+                not_freed: &[],
+            });
             let framework = std::slice::from_ref(framework);
-            placement.try_members(cluster, framework, (&tree, leaf), &mut members);
+            let tree = (&tree, leaf);
+            placement.try_members(cluster, framework, tree, (&mut members, preemptor));
             cluster.end_sharing();
         }
         for pod in members.into_iter().filter_map(|member| member.pod) {
@@ -185,13 +202,13 @@ impl VictimGroups for PodGroups {
 }
 
 impl GangPlacement {
-    /// Tries the members, notes the result for this group and takes them back.
+    /// Tries the members, notes the result for this group and takes them back. Then looks for victims of the preemptor.
     fn try_members(
         &mut self,
         cluster: &mut Cluster,
         profiles: &[Framework],
         (tree, leaf): (&GroupTree, usize),
-        members: &mut [Member],
+        (members, preemptor): (&mut [Member], Option<Preemptor<'_>>),
     ) {
         let domains = tree.domains(cluster);
         let mut statement = Statement::default();
@@ -233,6 +250,35 @@ impl GangPlacement {
         });
         trial.take_back(&mut statement, members);
         statement.undo(trial.cluster);
+        // As in a live attempt an error, or the rejection of a plugin, ends it.
+        let is_final = attempt.error().is_some()
+            || members.iter().any(|member| {
+                let is_rejected = matches!(member.outcome, MemberOutcome::Rejected(_));
+                is_rejected || member.last_error().is_some()
+            });
+        let preemptor = preemptor.filter(|_| self.nodes.is_empty() && !is_final);
+        self.preemption = preemptor.map(|preemptor| {
+            let found = preempt(&mut trial, &mut attempt, members, &preemptor);
+            let found = found.map(|found| found.actions(trial.cluster, members));
+            found.map_err(|why| format!("pod group preemption: {}", why.message()))
+        });
+    }
+}
+
+impl Preemption {
+    /// The evictions, and then the nominations. A terminating pod is not deleted again (S4-030).
+    fn actions(&self, cluster: &Cluster, members: &[Member]) -> Vec<Action> {
+        let victims = self.victims.iter().filter(|victim| !victim.terminating);
+        let evictions = victims.map(|victim| Action::Delete {
+            pod: victim.name.clone(),
+            uid: victim.uid.clone(),
+        });
+        let nominations = self.nominations.iter();
+        let nominations = nominations.map(|(member, node)| Action::Nominate {
+            pod: members[*member].wire.metadata.full_name(),
+            node: cluster.node_name(*node).to_owned(),
+        });
+        evictions.chain(nominations).collect()
     }
 }
 

@@ -70,7 +70,7 @@ enum Extent {
     All,
 }
 
-/// What an attempt changes.
+/// The state that an attempt changes.
 struct Pass<'p, 's> {
     trial: &'p mut Trial<'s>,
     statement: &'p mut Statement,

@@ -11,7 +11,7 @@ mod topology_spread;
 mod volumes;
 
 use crate::change::{Change, is_same};
-use crate::events::{ClusterEvent, Kind, label};
+use crate::events::{ClusterEvent, Kind, label_of_waking};
 use crate::plugins::PluginName::{
     self, DefaultPreemption, DynamicResources, InterPodAffinity, NodeAffinity,
     NodeDeclaredFeatures, NodeName, NodePorts, NodeResourcesFit, NodeUnschedulable,
@@ -52,7 +52,7 @@ pub fn waking_events(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static st
                 .iter()
                 .map(PluginName::as_str)
                 .collect();
-            (!names.is_empty()).then(|| (label(kind), names))
+            (!names.is_empty()).then(|| (label_of_waking(kind), names))
         })
         .collect()
 }

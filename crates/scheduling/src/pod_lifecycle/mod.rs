@@ -550,9 +550,9 @@ impl<E, H: QueueingHints<E>> QueueingHints<E> for Gates<'_, H> {
 
     fn gate(&self, pod: &str) -> Option<PluginName> {
         let by_preemption = || {
-            self.preemptions
-                .gates(pod)
-                .then_some(PluginName::DefaultPreemption)
+            let plugin = PluginName::DefaultPreemption;
+            let is_gated = || self.preemptions.gates(pod);
+            self.hints.pre_enqueue(plugin, &is_gated).then_some(plugin)
         };
         self.hints.gate(pod).or_else(by_preemption)
     }

@@ -63,6 +63,10 @@ pub(crate) trait QueueingHints<E> {
     fn wakes(&self, plugin: PluginName, pod: &str, event: &E) -> bool;
     /// The plugin that keeps the pod out of the queue, if any (`PreEnqueue`).
     fn gate(&self, pod: &str) -> Option<PluginName>;
+    /// The result of a plugin's check at `PreEnqueue`, which may be measured.
+    fn pre_enqueue(&self, _plugin: PluginName, check: &dyn Fn() -> bool) -> bool {
+        check()
+    }
     /// The index of the pod's profile.
     fn profile(&self, pod: &str) -> u16;
     /// Whether a flush checks the gates of overdue pods again, as from 1.37 on (S7-229).

@@ -20,7 +20,7 @@ pub(super) const DISABLED: &str = "node had resize preemption disabled";
 /// The profile of the pod preempts for no pod.
 const NOT_ENABLED: &str = "its profile does not enable DefaultPreemption";
 
-/// What a resize waits for.
+/// The result of an attempt for a resize.
 #[derive(Default)]
 pub(super) struct ResizeResult {
     /// The message. With victims also the node, which must not be nominated.

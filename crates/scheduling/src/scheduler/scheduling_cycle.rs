@@ -440,7 +440,7 @@ impl Scheduler {
         };
         let is_incomplete = is_unfinished || self.is_interrupted();
         if is_incomplete {
-            // What was tried after the interrupt seems to fail.
+            // Attempts after the interrupt seem to fail.
             nodes.clear();
         }
         Some(Suggestions {

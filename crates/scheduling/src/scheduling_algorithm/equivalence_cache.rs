@@ -80,8 +80,7 @@ impl EquivalenceCache {
                 normalized: vec![0; nodes.len()],
             });
         }
-        let took = framework.recorder.now().saturating_sub(began);
-        framework.record(Point::PreScore, true, took);
+        let prepared = framework.recorder.now().saturating_sub(began);
         let mut cache = Self {
             class: EquivalenceClass::of(framework, cluster, pod),
             unschedulable: None,
@@ -93,10 +92,14 @@ impl EquivalenceCache {
             scores,
             totals: vec![INFEASIBLE; nodes.len()],
         };
-        let filtered = cache.evaluate_all(framework, cluster, pod);
+        let (feasible, filtered) = cache.evaluate_all(framework, cluster, pod);
         cache.normalize();
-        let took = framework.recorder.now().saturating_sub(filtered);
-        framework.record(Point::Score, true, took);
+        // As S5-054: a single node is not scored.
+        if feasible > 1 {
+            framework.record(Point::PreScore, true, prepared);
+            let took = framework.recorder.now().saturating_sub(filtered);
+            framework.record(Point::Score, true, took);
+        }
         Some(cache)
     }
 
@@ -137,8 +140,13 @@ impl EquivalenceCache {
         self.unschedulable = None;
     }
 
-    /// Returns the time when all nodes were filtered.
-    fn evaluate_all(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) -> Duration {
+    /// Returns how many nodes are feasible, and the time when all were filtered.
+    fn evaluate_all(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> (usize, Duration) {
         let began = framework.recorder.now();
         let mut checks = Checks::with(cluster, pod, std::mem::take(&mut self.filters));
         let make = || framework.compile_filters(cluster, pod).0;
@@ -169,7 +177,8 @@ impl EquivalenceCache {
         let scores: Vec<&dyn Score> = self.scores.iter().map(|cached| &*cached.score).collect();
         let columns = framework.raw_scores(&scores, cluster, &feasible);
         let names = self.scores.iter().map(|cached| &*cached.name);
-        framework.count_scores(names, feasible.len());
+        framework.count_scores(names.clone(), feasible.len());
+        framework.sample_scores(names, &scores, cluster, &feasible);
         for (cached, raw) in self.scores.iter_mut().zip(columns) {
             for (id, raw) in feasible.iter().zip(raw) {
                 cached.raw[id.index()] = raw;
@@ -178,7 +187,7 @@ impl EquivalenceCache {
                 }
             }
         }
-        filtered
+        (feasible.len(), filtered)
     }
 
     /// Evaluates the nodes that have changed. Returns how many there are.

@@ -100,6 +100,20 @@ impl SchedulingQueue {
         (moved.collect(), invalid)
     }
 
+    /// Whether the pods of a group may be tried.
+    pub(super) fn is_ready(&self, group: Option<&Arc<str>>) -> bool {
+        group.is_some_and(|group| self.hints.groups.may_begin(group))
+    }
+
+    /// Tries the pods of a group again that a new member has completed. In a group that lacks pods the others stay gated. In one that
+    /// was complete the attempt for the new pod takes them along. A visit to each would be in vain.
+    pub(super) fn retry_ready(&mut self, now: Timestamp, group: Option<&Arc<str>>) -> Vec<Moved> {
+        match group {
+            Some(group) if self.is_ready(Some(group)) => self.retry_group(now, group),
+            _ => Vec::new(),
+        }
+    }
+
     /// Tries the unschedulable and gated pods of a group again, with all pods of its tree.
     pub(crate) fn retry_group(&mut self, now: Timestamp, group: &Arc<str>) -> Vec<Moved> {
         let root = self.hints.groups.root(group);
@@ -305,7 +319,7 @@ impl SchedulingQueue {
         self.nodes_of_group(group).next().is_some()
     }
 
-    /// What the bound and the assumed pods of a tree have in common.
+    /// The facts that the bound and the assumed pods of a tree share.
     pub(crate) fn common_of_scheduled(&self, tree: &GroupTree) -> Vec<Arc<CommonFields>> {
         let groups = &self.hints.groups;
         let mut common = Vec::new();

@@ -2,12 +2,13 @@
 
 use super::claims::Claims;
 use super::pods::Pods;
+use crate::config::Point;
 use crate::events::ClusterEvent;
 use crate::gang::{Groups, group_of};
 use crate::hints;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{QueueingHints, Settings};
-use crate::recorder::{SharedRecorder, timed};
+use crate::recorder::{SUCCESS, SharedRecorder, UNRESOLVABLE, timed};
 use evictd_pod::wire;
 use std::collections::BTreeSet;
 
@@ -37,6 +38,26 @@ impl HintContext {
             return None;
         }
         self.claims.problem(pod)
+    }
+
+    /// The first plugin that keeps the pod out of the queue.
+    fn closed_gate(&self, pod: &wire::Pod) -> Option<PluginName> {
+        let group = group_of(pod);
+        let checks: [(PluginName, &dyn Fn() -> bool); 3] = [
+            (PluginName::SchedulingGates, &|| {
+                !pod.spec.scheduling_gates.is_empty()
+            }),
+            (PluginName::DynamicResources, &|| {
+                self.missing_claim(pod).is_some()
+            }),
+            (PluginName::GangScheduling, &|| {
+                let group = group.as_ref();
+                group.is_some_and(|group| !self.groups.may_begin(group))
+            }),
+        ];
+        let mut checks = checks.into_iter();
+        let closed = checks.find(|(plugin, check)| self.pre_enqueue(*plugin, check));
+        closed.map(|(plugin, _)| plugin)
     }
 }
 
@@ -71,17 +92,24 @@ impl QueueingHints<ClusterEvent> for HintContext {
     }
 
     fn gate(&self, pod: &str) -> Option<PluginName> {
-        let wire = self.pods.get(pod)?;
-        if !wire.spec.scheduling_gates.is_empty() {
-            return Some(PluginName::SchedulingGates);
+        let pod = self.pods.get(pod)?;
+        let recorder = &*self.recorder.0;
+        let (gate, took) = timed(recorder, || self.closed_gate(pod));
+        // kube-scheduler records no other status of the point, even if a plugin gates the pod.
+        let profile = pod.spec.scheduler_name_or_default();
+        recorder.on_point(profile, Point::PreEnqueue, SUCCESS, took);
+        gate
+    }
+
+    fn pre_enqueue(&self, plugin: PluginName, check: &dyn Fn() -> bool) -> bool {
+        let recorder = &*self.recorder.0;
+        if !recorder.samples_plugins() {
+            return check();
         }
-        if self.missing_claim(wire).is_some() {
-            return Some(PluginName::DynamicResources);
-        }
-        if group_of(wire).is_some_and(|group| !self.groups.may_begin(&group)) {
-            return Some(PluginName::GangScheduling);
-        }
-        None
+        let (is_gated, took) = timed(recorder, check);
+        let status = if is_gated { UNRESOLVABLE } else { SUCCESS };
+        recorder.on_plugin(plugin.as_str(), Point::PreEnqueue, status, took);
+        is_gated
     }
 
     fn profile(&self, pod: &str) -> u16 {

@@ -149,6 +149,33 @@ fn s7_260_the_extension_point_for_groups_of_1_37_is_accepted() {
     );
 }
 
+/// S7-264: such a plugin is named at the start, because groups do without it.
+#[test]
+fn s7_264_plugins_that_groups_do_not_have_are_found() {
+    let nothing = json!({ "disabled": [{ "name": "*" }] });
+    let default = json!({ "name": "DefaultPreemption" });
+    let cases = [
+        (json!({}), &[][..]),
+        (
+            json!({ "podGroupPostFilter": nothing }),
+            &["DefaultPreemption"][..],
+        ),
+        (
+            json!({ "podGroupPostFilter": nothing, "postFilter": nothing }),
+            &[],
+        ),
+        (
+            json!({ "postFilter": nothing, "podGroupPostFilter": { "enabled": [default] } }),
+            &[],
+        ),
+    ];
+    for (plugins, expected) in cases {
+        let points = points(&plugins);
+        let found: Vec<&str> = points.post_filters_without_groups().collect();
+        assert_eq!(found, expected, "{plugins}");
+    }
+}
+
 #[test]
 fn s5_075_a_plugin_disabled_and_enabled_at_one_point_comes_last() {
     let merged = points(&json!({ "filter": {

@@ -4,7 +4,9 @@
 use crate::{Scene, group, pod};
 use evictd_placement::Code;
 use evictd_scheduling::config::Extender;
-use evictd_scheduling::{Attempt, ExtenderRequest, ExtenderResponse, NodesResponse, Outcome, Pool};
+use evictd_scheduling::{
+    Attempt, ExtenderRequest, ExtenderResponse, GroupOutcome, NodesResponse, Outcome, Pool,
+};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -68,7 +70,7 @@ impl Scene {
         let key = Arc::from(pod);
         let (now, response) = (self.now, ExtenderResponse::Nodes(reply));
         let attempt = self.scheduler.on_extender_response(now, &key, response);
-        assert!(attempt.is_none(), "the others are told, too");
+        assert!(attempt.is_none(), "the others are attempts, too");
     }
 
     /// Answers until nothing is asked any more: what became of the pods, and what was asked.
@@ -76,7 +78,7 @@ impl Scene {
         &mut self,
         reply: impl Fn(&str, &[Arc<str>]) -> Result<NodesResponse, String>,
     ) -> (Vec<Attempt>, Vec<ExtenderState>) {
-        let (mut told, mut asked) = (Vec::new(), Vec::new());
+        let (mut attempts, mut asked) = (Vec::new(), Vec::new());
         loop {
             let (mut questions, before) = (Vec::new(), asked.len());
             for attempt in self.attempts() {
@@ -84,7 +86,7 @@ impl Scene {
                     Outcome::AskExtenders(ExtenderRequest::Nodes(nodes)) => {
                         questions.push((attempt.key, nodes));
                     }
-                    outcome => told.push(Attempt { outcome, ..attempt }),
+                    outcome => attempts.push(Attempt { outcome, ..attempt }),
                 }
             }
             for (key, nodes) in questions {
@@ -93,17 +95,19 @@ impl Scene {
                 asked.push((key.to_string(), nodes));
             }
             if asked.len() == before {
-                return (told, asked);
+                return (attempts, asked);
             }
         }
     }
 }
 
-fn nodes(told: &[Attempt]) -> BTreeMap<String, String> {
-    let placed = told.iter().filter_map(|attempt| match &attempt.outcome {
-        Outcome::Placed { node, .. } => Some((attempt.key.to_string(), node.to_string())),
-        _ => None,
-    });
+fn nodes(attempts: &[Attempt]) -> BTreeMap<String, String> {
+    let placed = attempts
+        .iter()
+        .filter_map(|attempt| match &attempt.outcome {
+            Outcome::Placed { node, .. } => Some((attempt.key.to_string(), node.to_string())),
+            _ => None,
+        });
     placed.collect()
 }
 
@@ -131,8 +135,8 @@ fn s5_050_extenders_are_asked_about_each_pod_of_a_gang_after_the_earlier_ones() 
     scene.answer("train-0", Ok(allows(&["one".into(), "two".into()], all)));
     assert!(scene.attempts().is_empty(), "an answer is missing");
     scene.answer("train-1", Ok(allows(&["two".into()], all)));
-    let told = scene.attempts();
-    assert_eq!(nodes(&told).len(), 2);
+    let attempts = scene.attempts();
+    assert_eq!(nodes(&attempts).len(), 2);
     assert_eq!(
         (scene.requested("one"), scene.requested("two")),
         (2000, 2000)
@@ -147,14 +151,14 @@ fn s5_056_extenders_score_the_nodes_of_a_gang() {
     }
     scene.group(group("train", 2));
     scene.pods("train", 2, "1");
-    let (told, _) = scene.settled(|_, nodes| {
+    let (attempts, _) = scene.settled(|_, nodes| {
         let mut reply = allows(nodes, |_| true);
         reply.scores.insert("three".into(), 10);
         Ok(reply)
     });
     assert!(
-        nodes(&told).values().all(|node| node == "three"),
-        "{told:?}"
+        nodes(&attempts).values().all(|node| node == "three"),
+        "{attempts:?}"
     );
 }
 
@@ -166,10 +170,10 @@ fn extenders_are_asked_again_about_nodes_that_become_feasible_later() {
     scene.node("two", "2", "a");
     scene.group(group("train", 2));
     scene.pods("train", 2, "2");
-    let (told, all) =
+    let (attempts, all) =
         scene.settled(|pod, nodes| Ok(allows(nodes, |node| pod == "train-1" || node == "two")));
     assert_eq!(all.last().unwrap(), &asked("train-1", &["one"]));
-    let placed = nodes(&told);
+    let placed = nodes(&attempts);
     assert_eq!((&*placed["train-0"], &*placed["train-1"]), ("two", "one"));
 }
 
@@ -183,12 +187,12 @@ fn no_pod_of_a_gang_is_placed_if_extenders_reject_a_needed_one() {
     let limits = json!({ "cpu": "1", "example.com/licence": "0" });
     wants["spec"]["containers"][0]["resources"]["requests"] = limits;
     scene.pod("train-2", Some(wants));
-    let (told, all) = scene.settled(|_, nodes| Ok(allows(nodes, |_| false)));
+    let (attempts, all) = scene.settled(|_, nodes| Ok(allows(nodes, |_| false)));
     assert_eq!(all, [asked("train-2", &["one"])], "about no other");
-    assert_eq!(told.len(), 3);
-    for attempt in &told {
+    assert_eq!(attempts.len(), 3);
+    for attempt in &attempts {
         let Outcome::Unschedulable(rejected) = &attempt.outcome else {
-            panic!("{told:?}");
+            panic!("{attempts:?}");
         };
         let words = match &*attempt.key {
             "train-2" => "0/1 nodes are available: 1 has no licence.",
@@ -200,8 +204,8 @@ fn no_pod_of_a_gang_is_placed_if_extenders_reject_a_needed_one() {
     assert_eq!(scene.requested("one"), 0);
     // It may want it later: any event counts, as for a pod by itself (S5-111).
     scene.node("two", "1", "a");
-    let (told, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
-    assert_eq!(nodes(&told).len(), 3);
+    let (attempts, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert_eq!(nodes(&attempts).len(), 3);
 }
 
 #[test]
@@ -219,9 +223,9 @@ fn a_gang_places_more_pods_than_needed_if_extenders_accept_them() {
         let name = format!("train-{index}");
         scene.pod(&name, Some(pod(&name, "train", "1")));
     }
-    let (told, _) = scene.settled(|pod, nodes| Ok(allows(nodes, |_| pod != "train-1")));
+    let (attempts, _) = scene.settled(|pod, nodes| Ok(allows(nodes, |_| pod != "train-1")));
     assert_eq!(
-        nodes(&told).into_keys().collect::<Vec<_>>(),
+        nodes(&attempts).into_keys().collect::<Vec<_>>(),
         ["train-0", "train-2"]
     );
     assert_eq!(scene.scheduler.queue().len(), 1);
@@ -233,12 +237,12 @@ fn an_extender_that_fails_for_one_pod_is_an_error_of_its_gang() {
     scene.node("one", "8", "a");
     scene.group(group("train", 2));
     scene.pods("train", 2, "1");
-    let (told, _) = scene.settled(|pod, nodes| match pod {
+    let (attempts, _) = scene.settled(|pod, nodes| match pod {
         "train-1" => Err("extender http://extender: out of order".to_owned()),
         _ => Ok(allows(nodes, |_| true)),
     });
-    assert_eq!(told.len(), 2);
-    for attempt in &told {
+    assert_eq!(attempts.len(), 2);
+    for attempt in &attempts {
         // S7-043, T20: the pod keeps its error.
         let words = match &*attempt.key {
             "train-1" => "extender http://extender: out of order",
@@ -248,14 +252,42 @@ fn an_extender_that_fails_for_one_pod_is_an_error_of_its_gang() {
         };
         assert!(
             matches!(&attempt.outcome, Outcome::Error(message) if message == words),
-            "{told:?}"
+            "{attempts:?}"
         );
     }
     assert_eq!(scene.requested("one"), 0);
     assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 2);
     scene.group(group("train", 2));
-    let (told, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
-    assert_eq!(nodes(&told).len(), 2);
+    let (attempts, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert_eq!(nodes(&attempts).len(), 2);
+}
+
+/// T28: the first pod fits, and the others end in errors. None is bound, and the group says why.
+#[test]
+fn s7_043_t28_a_group_with_errors_is_not_placed_and_backs_off() {
+    let mut scene = Scene::with_extender(&[]);
+    scene.node("one", "8", "a");
+    scene.group(group("train", 1));
+    scene.pods("train", 3, "1");
+    let (attempts, _) = scene.settled(|pod, nodes| match pod {
+        "train-0" => Ok(allows(nodes, |_| true)),
+        _ => Err("boom".to_owned()),
+    });
+    let is_error =
+        |outcome: &Outcome| matches!(outcome, Outcome::Error(message) if message.ends_with("boom"));
+    assert_eq!(attempts.len(), 3, "{attempts:?}");
+    assert!(
+        attempts.iter().all(|attempt| is_error(&attempt.outcome)),
+        "{attempts:?}"
+    );
+    let outcomes = scene.outcomes();
+    let is_of_group = |outcome: &GroupOutcome| matches!(outcome, GroupOutcome::Error(message) if message.ends_with("boom"));
+    assert!(
+        matches!(&outcomes[..], [one] if is_of_group(one)),
+        "{outcomes:?}"
+    );
+    assert_eq!(scene.requested("one"), 0);
+    assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 3);
 }
 
 /// S7-027
@@ -271,8 +303,8 @@ fn a_pod_added_while_extenders_are_asked_waits_for_the_result_of_its_gang() {
     for name in ["train-0", "train-1"] {
         scene.answer(name, Ok(allows(&["one".into()], |_| true)));
     }
-    let (told, all) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
-    assert_eq!(nodes(&told).len(), 3);
+    let (attempts, all) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert_eq!(nodes(&attempts).len(), 3);
     assert_eq!(all, [asked("train-2", &["one"])]);
 }
 
@@ -287,13 +319,13 @@ fn a_gang_that_loses_a_pod_while_extenders_are_asked_is_not_placed() {
     for name in ["train-0", "train-1"] {
         scene.answer(name, Ok(allows(&["one".into()], |_| true)));
     }
-    let (told, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
-    assert!(nodes(&told).is_empty());
+    let (attempts, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert!(nodes(&attempts).is_empty());
     assert_eq!(scene.requested("one"), 0);
     assert_eq!(scene.scheduler.queue().in_flight().count(), 0);
     scene.pod("train-0", Some(pod("train-0", "train", "1")));
-    let (told, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
-    assert_eq!(nodes(&told).len(), 2);
+    let (attempts, _) = scene.settled(|_, nodes| Ok(allows(nodes, |_| true)));
+    assert_eq!(nodes(&attempts).len(), 2);
 }
 
 /// Room is made only where the extenders want the gang.
@@ -310,10 +342,10 @@ fn victims_of_a_gang_are_only_on_nodes_that_extenders_accept() {
     important["spec"]["priority"] = json!(100);
     scene.group(important);
     crate::placing::important_pods(&mut scene, "train", 1, "2");
-    let (told, all) = scene.settled(|_, nodes| Ok(allows(nodes, |node| node == "two")));
+    let (attempts, all) = scene.settled(|_, nodes| Ok(allows(nodes, |node| node == "two")));
     assert_eq!(all, [asked("train-0", &["one", "two"])]);
-    let Outcome::Unschedulable(rejected) = &told[0].outcome else {
-        panic!("{told:?}");
+    let Outcome::Unschedulable(rejected) = &attempts[0].outcome else {
+        panic!("{attempts:?}");
     };
     assert_eq!(rejected.nominated.as_deref(), Some("two"));
     assert_eq!(rejected.victims[0].0, "default/low-two");

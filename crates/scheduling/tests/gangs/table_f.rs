@@ -121,6 +121,41 @@ fn s7_052_s7_071_t24_t25_t26_nominations_of_a_group_that_preempts() {
     assert_eq!((victims, nominated), (low, nodes(&["free", "full"])), "T26");
 }
 
+/// T27: no victims are looked for, so the nominations in the status of the pods stay (S5-109). With victims in sight they go.
+#[test]
+fn s7_044_s7_050_t27_a_group_that_may_not_preempt_keeps_old_nominations() {
+    for (policy, keeps) in [("Never", true), ("PreemptLowerPriority", false)] {
+        let mut scene = Scene::new().with_1_37();
+        scene.node("one", "1", "a");
+        let mut train = important("train", 3);
+        train["spec"]["preemptionPolicy"] = json!(policy);
+        scene.group(train);
+        for name in ["train-0", "train-1", "train-2"] {
+            let mut member = pod(name, "train", "9");
+            member["spec"]["priority"] = json!(100);
+            member["spec"]["preemptionPolicy"] = json!(policy);
+            member["status"] = json!({ "nominatedNodeName": "one" });
+            scene.pod(name, Some(member));
+        }
+        let attempts = scene.attempts();
+        assert_eq!(attempts.len(), 3);
+        for attempt in attempts {
+            let Outcome::Unschedulable(rejected) = &attempt.outcome else {
+                panic!("{attempt:?}");
+            };
+            assert_eq!(!rejected.clears_nomination, keeps, "{policy}");
+            assert_eq!(rejected.nominated, None);
+        }
+        let outcomes = scene.outcomes();
+        let is_unschedulable =
+            |outcome: &GroupOutcome| matches!(outcome, GroupOutcome::Unschedulable(_));
+        assert!(
+            matches!(&outcomes[..], [one] if is_unschedulable(one)),
+            "{outcomes:?}"
+        );
+    }
+}
+
 /// S7-035, T31: pods that disagree are an error of all. Then nothing is preempted, though there would be victims.
 #[test]
 fn s7_035_t31_an_invalid_group_preempts_nothing() {

@@ -205,7 +205,7 @@ fn s7_112_a_tree_whose_parent_is_deleted_waits_until_it_is_back() {
     scene.group(leaf("l", 2, "m"));
     scene.pods("l", 2, "2");
     scene.delete_composite(composite("m", 1, "r"));
-    let gone = "pod group \"default/l\": its CompositePodGroup default/m does not exist";
+    let gone = "pod group \"default/l\": its CompositePodGroup default/m does not exist in scheduling.k8s.io/v1alpha3";
     assert_eq!(scene.messages()["l-0"], gone, "T71");
     assert_eq!(scene.counts().0, 0, "T71");
     scene.composite(composite("m", 1, "r"));
@@ -237,7 +237,8 @@ fn s7_112_a_tree_whose_parent_is_deleted_waits_until_it_is_back() {
     scene.tell(&Event::PodGroup(deleted));
     assert_eq!(scene.counts(), (0, 2, 0), "T73");
     let waits = scene.gate("l1-0");
-    assert_eq!(waits, "its PodGroup default/l1 does not exist");
+    let gone = "its PodGroup default/l1 does not exist in scheduling.k8s.io/v1beta1";
+    assert_eq!(waits, gone);
 }
 
 /// T74, T75.

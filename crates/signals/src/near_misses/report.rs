@@ -1,4 +1,4 @@
-//! A summary of what is kept, for a time.
+//! A summary of the kept observations of a period.
 
 use super::{Day, Kept, NearMiss, SECONDS_OF_A_DAY};
 use jiff::{SignedDuration, Timestamp};

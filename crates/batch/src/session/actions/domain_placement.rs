@@ -46,7 +46,7 @@ struct Tried {
 }
 
 /// The fit errors and contexts of a job and its tasks before a trial.
-struct Attempt {
+pub(super) struct Attempt {
     fit_errors: HashMap<TaskId, FitError>,
     failed_roles: Vec<Role>,
     last: Vec<(TaskId, Option<Context>)>,
@@ -313,7 +313,7 @@ fn free_for_each(
 }
 
 /// How many pods that ask for something a job lacks to start.
-fn missing(snapshot: &Snapshot, job: JobId) -> usize {
+pub(super) fn missing(snapshot: &Snapshot, job: JobId) -> usize {
     let job = &snapshot.jobs[job];
     let missing = job.min_member - job.ready() - job.pipelined() - job.pending_best_effort;
     usize::try_from(missing).unwrap_or(0)
@@ -373,8 +373,17 @@ fn attempt_of(snapshot: &Snapshot, job: JobId) -> Attempt {
     }
 }
 
+/// The same, and the job begins without errors.
+pub(super) fn take_attempt(snapshot: &mut Snapshot, job: JobId) -> Attempt {
+    let attempt = attempt_of(snapshot, job);
+    let job = &mut snapshot.jobs[job];
+    job.fit_errors.clear();
+    job.failed_roles.clear();
+    attempt
+}
+
 /// Restores the fit errors from before a trial.
-fn restore_fit_errors(snapshot: &mut Snapshot, job: JobId, attempt: Attempt) {
+pub(super) fn restore_fit_errors(snapshot: &mut Snapshot, job: JobId, attempt: Attempt) {
     let job = &mut snapshot.jobs[job];
     job.fit_errors = attempt.fit_errors;
     job.failed_roles = attempt.failed_roles;

@@ -9,10 +9,13 @@ use crate::session::reservation;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::fit::FitError;
 use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::{Status, Task, UnknownPlace};
 use crate::session::transaction::Operations;
 use crate::session::transaction::Transaction;
+use evictd_batch_objects::Difference;
 use evictd_placement::NodeId;
+use hashbrown::HashMap;
 
 /// The tasks of a job that wait for room.
 pub(super) fn waiting(tiers: Tiers<'_>, job: JobId) -> PriorityQueue<TaskId> {
@@ -54,7 +57,8 @@ pub(super) fn place_tasks(
     let queue = session.tx.snapshot.jobs[job].queue;
     let mut turn = caches_refusals(session, Action::Allocate).then(Turn::default);
     let mut refused = 0;
-    while let Some(task) = tasks.pop(|one, other| session.tx.tiers().task_before(one, other)) {
+    let mut needed = NeededRoles::of(session, job, goal);
+    while let Some(task) = needed.next(session, tasks) {
         // Only this task is passed over: a smaller one of the same job may still be within the limits.
         if !reservation::is_allocatable(session, queue, task) {
             continue;
@@ -76,7 +80,10 @@ pub(super) fn place_tasks(
         }
         let placed = node.and_then(|node| give(&mut session.tx, operations, task, node));
         match placed {
-            Ok(node) => follow_near(&mut session.tx.snapshot, task, node),
+            Ok(node) => {
+                needed.placed(&session.tx.snapshot, task);
+                follow_near(&mut session.tx.snapshot, task, node);
+            }
             Err(error) => {
                 record_fit_error(&mut session.tx.snapshot, task, error);
                 refused += 1;
@@ -97,7 +104,65 @@ pub(super) fn place_tasks(
             break;
         }
     }
+    needed.put_back(session, tasks);
     refused
+}
+
+/// The roles of which a gang lacks tasks. Their tasks come first, because others could take the room without which it cannot start.
+#[derive(Debug, Default)]
+struct NeededRoles {
+    lacking: HashMap<Role, i32>,
+    /// Tasks that come after them.
+    later: Vec<TaskId>,
+}
+
+impl NeededRoles {
+    fn of(session: &Session<'_>, job: JobId, goal: Goal) -> Self {
+        // Without plugin gang a job is ready before its roles are. Waiting for them then would never end.
+        if goal != Goal::Job
+            || !session.tx.compat.has(Difference::NeededRolesFirst)
+            || session.tx.tiers().is_ready(job)
+        {
+            return Self::default();
+        }
+        Self {
+            lacking: session.tx.snapshot.lacking_by_role(job),
+            later: Vec::new(),
+        }
+    }
+
+    /// The next task to place.
+    fn next(&mut self, session: &Session<'_>, tasks: &mut PriorityQueue<TaskId>) -> Option<TaskId> {
+        loop {
+            if self.lacking.is_empty() {
+                self.put_back(session, tasks);
+            }
+            let task = tasks.pop(|one, other| session.tx.tiers().task_before(one, other))?;
+            let role = session.tx.snapshot.tasks[task].role;
+            if self.lacking.is_empty() || self.lacking.contains_key(&role) {
+                return Some(task);
+            }
+            self.later.push(task);
+        }
+    }
+
+    fn placed(&mut self, snapshot: &Snapshot, task: TaskId) {
+        let role = snapshot.tasks[task].role;
+        if let Some(left) = self.lacking.get_mut(&role) {
+            *left -= 1;
+            if *left <= 0 {
+                self.lacking.remove(&role);
+            }
+        }
+    }
+
+    fn put_back(&mut self, session: &Session<'_>, tasks: &mut PriorityQueue<TaskId>) {
+        for task in self.later.drain(..) {
+            tasks.push(task, |one, other| {
+                session.tx.tiers().task_before(one, other)
+            });
+        }
+    }
 }
 
 /// The tasks of each part are placed near to those that have nodes.
@@ -144,7 +209,7 @@ fn skipped(snapshot: &Snapshot, task: TaskId) -> Option<String> {
 }
 
 /// The best node; the one that is being freed for the task, if that will do.
-fn find_node(
+pub(super) fn find_node(
     session: &mut Session<'_>,
     task_id: TaskId,
     turn: Option<&mut Turn>,
@@ -162,7 +227,7 @@ fn find_node(
 }
 
 /// Puts a task on a node, unless a plugin objects.
-fn give(
+pub(super) fn give(
     tx: &mut Transaction<'_>,
     operations: &mut Operations,
     task: TaskId,

@@ -23,7 +23,10 @@ pub(super) fn build(
         PluginName::Priority => Box::new(priority::Priority),
         PluginName::Conformance => Box::new(conformance::Conformance),
         PluginName::Drf => Box::new(drf::Drf::open(snapshot, plugin)),
-        PluginName::Proportion => Box::new(proportion::Proportion::open(snapshot, cluster, compat)),
+        PluginName::Proportion => {
+            let plugin = proportion::Proportion::open(snapshot, cluster, (conf, compat));
+            Box::new(plugin)
+        }
         PluginName::Capacity => Box::new(capacity::Capacity::open(snapshot, plugin, compat)),
         PluginName::Overcommit => {
             let factor = plugin.arguments.number("overcommit-factor", 1.2);

@@ -1,7 +1,7 @@
 //! Plugin nodegroup: queues use or avoid groups of nodes (S6-207 to S6-210).
 
 use super::{OnNode, Plugin};
-use crate::conf;
+use crate::conf::{self, Conf, PluginName, Switch};
 use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Dims, Resource};
@@ -162,10 +162,16 @@ impl NodeGroup {
         }
     }
 
-    /// Why a queue's rules or limits refuse a group, in words.
-    fn reason(&self, snapshot: &Snapshot, id: TaskId, node: NodeId) -> Option<&'static str> {
-        let task = &snapshot.tasks[id];
-        let queue = snapshot.jobs[task.job].queue;
+    /// The plugin of a configuration, where it filters nodes.
+    pub(super) fn of_conf(snapshot: &Snapshot, cluster: &Cluster, conf: &Conf) -> Option<Self> {
+        let mut named = conf.tiers.iter().flatten();
+        let last = named.rfind(|plugin| plugin.name == PluginName::NodeGroup)?;
+        let filters = last.at(Switch::Predicate);
+        filters.then(|| Self::open(snapshot, cluster, last))
+    }
+
+    /// Why a queue's rules refuse a node whatever is on it, in words.
+    pub(super) fn refused_by_rules(&self, queue: QueueId, node: NodeId) -> Option<&'static str> {
         let rules = self.rules[queue].as_ref().filter(|rules| !rules.is_empty());
         let Some(group) = self.group_of[node.index()] else {
             let free = !self.strict && rules.is_none();
@@ -174,10 +180,19 @@ impl NodeGroup {
         let Some(rules) = rules else {
             return Some("node group affinity not specified");
         };
-        let name = &self.groups[group];
-        if !rules.admit(name) {
-            return Some("node does not satisfy the node group affinity");
+        let admits = rules.admit(&self.groups[group]);
+        (!admits).then_some("node does not satisfy the node group affinity")
+    }
+
+    /// Why a queue's rules or limits refuse a group, in words.
+    fn reason(&self, snapshot: &Snapshot, id: TaskId, node: NodeId) -> Option<&'static str> {
+        let task = &snapshot.tasks[id];
+        let queue = snapshot.jobs[task.job].queue;
+        if let Some(refused) = self.refused_by_rules(queue, node) {
+            return Some(refused);
         }
+        let group = self.group_of[node.index()]?;
+        let name = &self.groups[group];
         let limits = self.limits.get(&queue)?;
         if limits.invalid {
             return Some("node group resource limits annotation invalid");

@@ -1,8 +1,10 @@
 //! Plugin proportion: the cluster is divided among queues by weight, and unwanted parts are redistributed (S6-129 to
 //! S6-134).
 
+use super::node_group::NodeGroup;
 use super::redistribution::redistribute;
 use super::{Plugin, QueueShare, Shares, Tiers};
+use crate::conf::Conf;
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{QueueId, TaskId};
 use crate::session::snapshot::resource::{Resource, Unnamed};
@@ -22,7 +24,11 @@ pub(super) struct Proportion {
 }
 
 impl Proportion {
-    pub(super) fn open(snapshot: &Snapshot, cluster: &Cluster, compat: Compat) -> Self {
+    pub(super) fn open(
+        snapshot: &Snapshot,
+        cluster: &Cluster,
+        (conf, compat): (&Conf, Compat),
+    ) -> Self {
         let mut shares = Shares::open(snapshot, compat);
         let total = if compat.has(Difference::ExcludeForeignPods) {
             left_by_others(snapshot)
@@ -31,7 +37,8 @@ impl Proportion {
         };
         shares.divide(&total);
         if compat.has(Difference::LendUnusableShare) {
-            redistribute(&mut shares, (snapshot, cluster), &total);
+            let groups = NodeGroup::of_conf(snapshot, cluster, conf);
+            redistribute(&mut shares, (snapshot, cluster), groups.as_ref(), &total);
         }
         let if_wanted = vec![OnceCell::new(); shares.queues.len()];
         Self {

@@ -1,10 +1,11 @@
 //! Redistribution of unused share. Jobs start as a whole or not at all, so the rest of a queue's share may be too small
 //! for any pending job. Other queues use it until that changes.
 
+use super::node_group::NodeGroup;
 use super::shares::{QueueShare, ReducedShare, Shares};
 use crate::session::snapshot::ids::{JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
-use crate::session::snapshot::task::Status;
+use crate::session::snapshot::task::{Status, Task};
 use crate::session::snapshot::{Job, Snapshot};
 use evictd_placement::{Cluster, Domains, NodeId};
 use std::collections::BTreeMap;
@@ -16,11 +17,17 @@ const MOST_REDUCED: usize = 16;
 const MOST_CHECKS: usize = 1 << 18;
 
 /// The demand of a job.
-struct Want {
+struct Want<'s> {
     /// All of this at once, or nothing.
     gang: Resource,
-    /// Any part of this besides.
-    rest: Resource,
+    /// Any number of these besides.
+    rest: Vec<Alike<'s>>,
+}
+
+/// Equal tasks that start one by one.
+struct Alike<'s> {
+    one: &'s Resource,
+    count: usize,
 }
 
 /// Lowers deserved shares to the usable amounts, largest surplus first, because one queue's surplus may be what another
@@ -28,6 +35,7 @@ struct Want {
 pub(super) fn redistribute(
     shares: &mut Shares,
     (snapshot, cluster): (&Snapshot, &Cluster),
+    node_group: Option<&NodeGroup>,
     total: &Resource,
 ) {
     let unmet = |share: &QueueShare| !share.request.within_for(&share.deserved, &share.request);
@@ -36,12 +44,13 @@ pub(super) fn redistribute(
         return;
     }
     let queues = shares.queues.iter();
-    let mut wants: Vec<Option<Vec<Want>>> = queues
+    let mut wants: Vec<Option<Vec<Want<'_>>>> = queues
         .map(|share| share.as_ref().map(|_| Vec::new()))
         .collect();
     let mut checks = GangChecks {
         snapshot,
         cluster,
+        node_group,
         never: vec![false; shares.queues.len()],
         left: MOST_CHECKS,
     };
@@ -51,13 +60,13 @@ pub(super) fn redistribute(
         }
     }
     for ((wants, share), never) in wants.iter_mut().zip(&shares.queues).zip(checks.never) {
-        // A queue with its whole request can use it, unless the nodes cannot hold one of its gangs.
+        // A queue with its whole request can use it, unless the nodes cannot hold some of its pods.
         if !never && !share.as_ref().is_some_and(unmet) {
             *wants = None;
         }
     }
     for wants in wants.iter_mut().flatten() {
-        let size = |want: &Want| want.gang.dominant(&snapshot.total).1;
+        let size = |want: &Want<'_>| want.gang.dominant(&snapshot.total).1;
         wants.sort_by(|one, other| size(other).total_cmp(&size(one)));
     }
     let mut reduced_queues = Vec::new();
@@ -114,7 +123,7 @@ fn set_reduced(
 fn largest_surplus(
     shares: &Shares,
     snapshot: &Snapshot,
-    wants: &[Option<Vec<Want>>],
+    wants: &[Option<Vec<Want<'_>>>],
 ) -> Option<(QueueId, ReducedShare)> {
     let mut most: Option<([f64; 2], QueueId, ReducedShare)> = None;
     for (queue, (queue_share, wants)) in shares.queues.iter().zip(wants).enumerate() {
@@ -149,7 +158,7 @@ fn largest_surplus(
 }
 
 /// The part of its deserved share that a queue can use, if that is not all.
-fn reduced_share(queue: &QueueShare, wants: &[Want]) -> Option<ReducedShare> {
+fn reduced_share(queue: &QueueShare, wants: &[Want<'_>]) -> Option<ReducedShare> {
     let left = left_over(queue, wants);
     let mut usable = queue.deserved.clone();
     usable.sub(&left);
@@ -158,59 +167,93 @@ fn reduced_share(queue: &QueueShare, wants: &[Want]) -> Option<ReducedShare> {
 }
 
 /// The part of its deserved share that no pending job could use, largest gangs first.
-fn left_over(queue: &QueueShare, wants: &[Want]) -> Resource {
+fn left_over(queue: &QueueShare, wants: &[Want<'_>]) -> Resource {
     let mut left = queue.deserved.beyond(&queue.allocated);
     for want in wants {
         if want.gang.within_for(&left, &want.gang) {
-            left = left.beyond(&want.gang).beyond(&want.rest);
+            left = left.beyond(&want.gang);
+            let mut used = Resource::default();
+            for alike in &want.rest {
+                used.add(&alike.used_of(&left));
+            }
+            left = left.beyond(&used);
         }
     }
     left
 }
 
-impl Want {
+impl Alike<'_> {
+    /// The part of an amount that these tasks alone can use. No task uses what is smaller than it.
+    fn used_of(&self, left: &Resource) -> Resource {
+        let asked = self.one.some().filter(|(dim, _)| *dim != Dim::PODS);
+        let mut used = self.one.clone();
+        used.scale(whole_times(asked, left).min(number(self.count)));
+        used
+    }
+}
+
+impl<'s> Want<'s> {
     /// `None` if the job waits for nothing, or for more than fits on nodes without pods.
-    fn of(job_id: JobId, checks: &mut GangChecks<'_>) -> Option<Self> {
+    fn of(job_id: JobId, checks: &mut GangChecks<'s>) -> Option<Self> {
         let snapshot = checks.snapshot;
         let job = &snapshot.jobs[job_id];
         let waiting = snapshot.tasks_of(job_id, Status::Pending);
         let waiting = waiting.map(|task| &snapshot.tasks[task]);
         let waiting = waiting.filter(|task| !task.gated && !task.best_effort);
-        let mut requests: Vec<&Resource> = waiting.map(|task| &task.request).collect();
-        if requests.is_empty() {
+        let mut tasks: Vec<&Task> = waiting.collect();
+        if tasks.is_empty() {
             return None;
         }
         let there = job.ready() + job.pending_best_effort;
         let missing = job.min_member.saturating_sub(there);
-        let missing = usize::try_from(missing).unwrap_or(0).min(requests.len());
-        if missing < requests.len() {
-            let size = |request: &Resource| request.dominant(&snapshot.total).1;
-            requests.sort_by(|one, other| size(one).total_cmp(&size(other)));
+        let missing = usize::try_from(missing).unwrap_or(0).min(tasks.len());
+        if missing < tasks.len() {
+            let size = |task: &Task| task.request.dominant(&snapshot.total).1;
+            tasks.sort_by(|one, other| size(one).total_cmp(&size(other)));
         }
-        if !checks.may_fit(job, &requests, missing) {
+        let of_roles = lacking_first(snapshot, job_id, &mut tasks);
+        let missing = missing.max(of_roles);
+        let mut requests: Vec<&'s Resource> = tasks.into_iter().map(|task| &task.request).collect();
+        let pending = requests.len();
+        let others = requests.split_off(of_roles);
+        requests.extend(checks.holdable(job.queue, &others));
+        checks.never[job.queue] |= requests.len() < pending;
+        if requests.len() < missing
+            || !checks.may_fit(job, &requests[..of_roles], of_roles)
+            || !checks.may_fit(job, &requests, missing)
+        {
             checks.never[job.queue] = true;
             return None;
         }
-        let sum = |requests: &[&Resource]| {
-            let mut sum = Resource::default();
-            for request in requests {
-                sum.add(request);
-            }
-            sum
-        };
-        let (gang, rest) = requests.split_at(missing);
-        Some(Self {
-            gang: sum(gang),
-            rest: sum(rest),
-        })
+        let rest = alike(&requests[missing..]).collect();
+        let mut gang = Resource::default();
+        for request in &requests[..missing] {
+            gang.add(request);
+        }
+        Some(Self { gang, rest })
     }
+}
+
+/// Moves the tasks that a gang needs by their role to the front; returns how many they are.
+fn lacking_first(snapshot: &Snapshot, job: JobId, tasks: &mut Vec<&Task>) -> usize {
+    let mut lacking = snapshot.lacking_by_role(job);
+    let is_needed = |task: &&Task| {
+        let left = lacking.get_mut(&task.role).filter(|left| **left > 0);
+        left.map(|left| *left -= 1).is_some()
+    };
+    let (needed, others): (Vec<&Task>, Vec<&Task>) = tasks.drain(..).partition(is_needed);
+    let count = needed.len();
+    tasks.extend(needed);
+    tasks.extend(others);
+    count
 }
 
 /// Whether gangs could start if no other pod existed.
 struct GangChecks<'s> {
     snapshot: &'s Snapshot,
     cluster: &'s Cluster,
-    /// By queue, whether it has a gang that cannot start.
+    node_group: Option<&'s NodeGroup>,
+    /// By queue, whether it has a gang that cannot start, or pods that fit on no node.
     never: Vec<bool>,
     /// The number of nodes that may still be checked.
     left: usize,
@@ -224,11 +267,12 @@ impl GangChecks<'_> {
         let network = job.network.as_ref();
         if let Some(tier) = network.and_then(|network| network.hard_tier(groups)) {
             let mut near = groups.ids().map(|id| groups.at(id));
-            return near
-                .any(|group| group.tier <= tier && self.may_hold(&group.nodes, requests, needed));
+            return near.any(|group| {
+                group.tier <= tier && self.may_hold(job.queue, &group.nodes, requests, needed)
+            });
         }
         if job.topology().is_empty() {
-            return self.may_hold(&snapshot.by_rank, requests, needed);
+            return self.may_hold(job.queue, &snapshot.by_rank, requests, needed);
         }
         let mut domains: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
         // A tenant chooses the labels, and finding their domains visits every node.
@@ -240,37 +284,73 @@ impl GangChecks<'_> {
             }
         }
         let mut domains = domains.values();
-        domains.any(|nodes| self.may_hold(nodes, requests, needed))
+        domains.any(|nodes| self.may_hold(job.queue, nodes, requests, needed))
     }
 
     /// Whether `needed` of the tasks may fit on some nodes together. Sums of amounts do not show that: three nodes of 4 cores
     /// hold three tasks of 3 cores, not four. Competition between unequal tasks is left out, so that `true` proves nothing. It is
     /// also the answer once no check is left.
-    fn may_hold(&mut self, nodes: &[NodeId], requests: &[&Resource], needed: usize) -> bool {
+    fn may_hold(
+        &mut self,
+        queue: QueueId,
+        nodes: &[NodeId],
+        requests: &[&Resource],
+        needed: usize,
+    ) -> bool {
         let mut held = 0.0;
-        for same in requests.chunk_by(|one, other| one == other) {
+        for Alike { one, count } in alike(requests) {
             if held >= number(needed) {
                 break;
             }
-            let Some(request) = same.first() else {
-                continue;
-            };
-            let mut count = 0.0;
-            for node in nodes {
-                if count >= number(same.len()) {
-                    break;
-                }
-                if self.left == 0 {
-                    return true;
-                }
-                self.left -= 1;
-                let node = &self.snapshot.nodes[node.index()];
-                count += whole_times(request, &node.allocatable);
-            }
-            held += number(same.len()).min(count);
+            held += self.count(queue, nodes, one, number(count));
         }
         held >= number(needed)
     }
+
+    /// The requests without those that the nodes cannot hold. No pod ever uses the share that is kept for them.
+    fn holdable<'r>(&mut self, queue: QueueId, requests: &[&'r Resource]) -> Vec<&'r Resource> {
+        let snapshot = self.snapshot;
+        let mut all = Vec::with_capacity(requests.len());
+        for Alike { one, count } in alike(requests) {
+            let held = self.count(queue, &snapshot.by_rank, one, number(count));
+            let times = (0_u32..)
+                .zip(0..count)
+                .take_while(|(at, _)| f64::from(*at) < held);
+            all.extend(times.map(|_| one));
+        }
+        all
+    }
+
+    /// How many such requests of a queue some nodes hold without other pods, up to `most`. It is `most` once no check is left.
+    fn count(&mut self, queue: QueueId, nodes: &[NodeId], request: &Resource, most: f64) -> f64 {
+        let mut count = 0.0;
+        for node in nodes {
+            if count >= most || self.left == 0 {
+                break;
+            }
+            self.left -= 1;
+            let groups = self.node_group;
+            if groups.is_some_and(|groups| groups.refused_by_rules(queue, *node).is_some()) {
+                continue;
+            }
+            let allocatable = &self.snapshot.nodes[node.index()].allocatable;
+            count += whole_times(request.some(), allocatable);
+        }
+        if self.left == 0 {
+            most
+        } else {
+            count.min(most)
+        }
+    }
+}
+
+/// Runs of equal requests, because equal tasks come one after the other.
+fn alike<'r>(requests: &[&'r Resource]) -> impl Iterator<Item = Alike<'r>> {
+    let runs = requests.chunk_by(|one, other| one == other);
+    runs.filter_map(|run| {
+        let count = run.len();
+        run.first().map(|one| Alike { one, count })
+    })
 }
 
 fn number(count: usize) -> f64 {
@@ -278,9 +358,7 @@ fn number(count: usize) -> f64 {
 }
 
 /// How many such requests fit into an amount.
-fn whole_times(request: &Resource, amount: &Resource) -> f64 {
-    let times = request
-        .some()
-        .map(|(dim, asked)| (amount.get(dim) / asked).floor());
+fn whole_times(request: impl Iterator<Item = (Dim, f64)>, amount: &Resource) -> f64 {
+    let times = request.map(|(dim, asked)| (amount.get(dim) / asked).floor());
     times.fold(f64::from(u32::MAX), f64::min)
 }

@@ -263,6 +263,20 @@ impl Snapshot {
         by_role
     }
 
+    /// How many tasks of each role a job's gang lacks, if the numbers by role decide.
+    pub(crate) fn lacking_by_role(&self, job_id: JobId) -> HashMap<Role, i32> {
+        let job = &self.jobs[job_id];
+        if !job.counts_by_role() || job.min_task_member.is_empty() {
+            return HashMap::new();
+        }
+        let there = self.by_role(job_id, Task::is_there);
+        let lacking = job.min_task_member.iter().map(|(role, min)| {
+            let there = there.get(role).copied().unwrap_or(0);
+            (*role, min.saturating_sub(there))
+        });
+        lacking.filter(|(_, lacking)| *lacking > 0).collect()
+    }
+
     /// Whether a job with running tasks waits for its next stage: of each role enough tasks are on nodes, or none.
     pub(crate) fn waits_for_stage(&self, job_id: JobId) -> bool {
         let job = &self.jobs[job_id];

@@ -80,9 +80,13 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 fn address(text: &str) -> Result<IpAddr, Fault> {
-    let parsed = text.parse::<IpAddr>();
-    let parsed =
-        parsed.map_err(|error| Fault::error(format!("IP Address parse error: {error}")))?;
+    let wrong = |_| {
+        let why = format!("ParseAddr({text:?}): unable to parse IP");
+        Fault::error(format!(
+            "IP Address {text:?} parse error during conversion from string: {why}"
+        ))
+    };
+    let parsed = text.parse::<IpAddr>().map_err(wrong)?;
     if matches!(parsed, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
         return Err(Fault::error("IPv4-mapped IPv6 address is not allowed"));
     }

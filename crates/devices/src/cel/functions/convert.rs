@@ -142,6 +142,10 @@ fn string(call: &mut Invocation<'_, '_>) -> Outcome {
         Value::Double(number) => Value::text(&number.to_string()),
         Value::Address(address) => Value::text(&address.to_string()),
         Value::Network(network) => Value::text(&format!("{}/{}", network.address, network.bits)),
+        version @ Value::Version(_) => {
+            let kind = version.type_name();
+            return Err(Fault::error(format!("no such overload: string({kind})")));
+        }
         _ => return Err(Fault::no_overload()),
     })
 }

@@ -14,14 +14,14 @@ pub(super) const TABLE: &[Entry] = &[
     entry("quantity", Called::Alone, (1, 1), |call| {
         let text = read(call)?;
         let parsed = text.parse().map(Value::Quantity);
-        parsed.map_err(|error| Fault::error(format!("quantity: {error}")))
+        parsed.map_err(|error| Fault::error(error.to_string()))
     }),
     entry("isQuantity", Called::Alone, (1, 1), |call| {
         Ok(Value::Bool(read(call)?.parse::<Quantity>().is_ok()))
     }),
     entry("semver", Called::Alone, (1, 2), |call| {
         let parsed = version(call)?.map(|version| Value::Version(Arc::new(version)));
-        parsed.map_err(|error| Fault::error(format!("semver: {error}")))
+        parsed.map_err(Fault::error)
     }),
     entry("isSemver", Called::Alone, (1, 2), |call| {
         Ok(Value::Bool(version(call)?.is_ok()))
@@ -80,16 +80,43 @@ fn read(call: &mut Invocation<'_, '_>) -> Result<Arc<str>, Fault> {
 }
 
 /// Parses a version. Normalization turns `v1.02` into `1.2.0`.
-fn version(call: &mut Invocation<'_, '_>) -> Result<Result<Version, semver::Error>, Fault> {
+fn version(call: &mut Invocation<'_, '_>) -> Result<Result<Version, String>, Fault> {
     let text = read(call)?;
+    let parse = |text: &str| Version::parse(text).map_err(|error| problem(text, &error));
     match call.args.get(1) {
-        None | Some(Value::Bool(false)) => Ok(Version::parse(&text)),
+        None | Some(Value::Bool(false)) => Ok(parse(&text)),
         Some(Value::Bool(true)) => {
             call.meter.handle(text.len())?;
-            Ok(Version::parse(&normalized(&text)))
+            Ok(parse(&normalized(&text)))
         }
         Some(_) => Err(Fault::no_overload()),
     }
+}
+
+/// The error about a version, in the words of Kubernetes' library.
+fn problem(text: &str, error: &semver::Error) -> String {
+    if text.is_empty() {
+        return "Version string empty".to_owned();
+    }
+    let parts: Vec<&str> = text.splitn(3, '.').collect();
+    let [major, minor, rest] = parts[..] else {
+        return "No Major.Minor.Patch elements found".to_owned();
+    };
+    let patch = rest.split(['-', '+']).next().unwrap_or_default();
+    for (name, number) in [("major", major), ("minor", minor), ("patch", patch)] {
+        if !number.bytes().all(|digit| digit.is_ascii_digit()) {
+            return format!("Invalid character(s) found in {name} number {number:?}");
+        }
+        if number.len() > 1 && number.starts_with('0') {
+            let name = match name {
+                "major" => "Major",
+                "minor" => "Minor",
+                _ => "Patch",
+            };
+            return format!("{name} number must not contain leading zeroes {number:?}");
+        }
+    }
+    error.to_string()
 }
 
 /// Removes a `v` and leading zeros, and appends missing numbers.

@@ -196,6 +196,38 @@ fn s3_019_a_nominated_pod_counts_unless_its_priority_is_lower() {
     }
 }
 
+/// While the victims of a preemptor terminate, it does not take the room that another one has made.
+#[test]
+fn a_nominated_pod_of_lower_priority_counts_while_the_victims_of_a_preemptor_terminate() {
+    let asks = |cpu: &str| json!([{"resources": {"requests": {"cpu": cpu}}}]);
+    let preemptor = |name: &str, node: &str, priority: i32| {
+        let spec = json!({"priority": priority, "containers": asks("3")});
+        let mut preemptor = pod(name, "", spec);
+        preemptor["status"] = json!({"nominatedNodeName": node});
+        preemptor
+    };
+    let (high, low) = (preemptor("high", "a", 9), preemptor("low", "b", 5));
+    let victim = |terminates: bool| {
+        let spec = json!({"priority": 0, "containers": asks("2")});
+        let mut victim = pod("victim", "a", spec);
+        if terminates {
+            victim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            victim["status"] = json!({"conditions": [
+                {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]});
+        }
+        victim
+    };
+    let short = "Unschedulable: Insufficient cpu";
+    for (terminates, message) in [(true, short), (false, "fits")] {
+        let nodes = ["a", "b"].map(|name| node(name, json!({})));
+        let [a, b] = nodes;
+        let objects = [a, b, victim(terminates), high.clone(), low.clone()];
+        assert_eq!(answers(&objects, &high), [short, message], "{terminates}");
+        // For the other one nothing changes.
+        assert_eq!(answers(&objects, &low), [short, "fits"]);
+    }
+}
+
 #[test]
 fn s3_018_a_trial_filters_a_node_without_some_of_its_pods() {
     let asks = |cpu: &str| json!({"containers": [{"resources": {"requests": {"cpu": cpu}}}]});

@@ -79,7 +79,8 @@ impl Running {
             events: &send,
             watches: &Watches::default(),
         };
-        let (resources, questions) = ResourceMetrics::new(Arc::new(AtomicBool::new(true)));
+        let (resources, questions) =
+            ResourceMetrics::new(Arc::new(AtomicBool::new(true)), Arc::default());
         watches::start(reflectors, false, questions);
         watches::start_taint_rules(reflectors, true);
         let (metrics, exposition) = Metrics::new(false);
@@ -163,7 +164,8 @@ fn node_of(admin: &Actor, name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn extension_points_plugins_hints_and_events_are_measured() {
-    let running = Running::start(&[("one", "2")]).await;
+    // A single node is not scored.
+    let running = Running::start(&[("one", "2"), ("other", "2")]).await;
     running.admin.create(pod("small", "1", 0)).unwrap();
     running.until_bound("small");
     running.admin.create(pod("large", "64", 0)).unwrap();
@@ -199,10 +201,50 @@ async fn extension_points_plugins_hints_and_events_are_measured() {
     }
     // The first attempt is measured plugin by plugin.
     has("scheduler_plugin_execution_duration_seconds_count{plugin=\"NodeResourcesFit\",extension_point=\"Filter\",status=\"Success\"}".to_owned());
+    for (plugin, point, status) in [
+        ("NodeResourcesFit", "PreScore", "Success"),
+        ("InterPodAffinity", "PreScore", "Skip"),
+        ("NodeResourcesFit", "Score", "Success"),
+    ] {
+        has(format!(
+            "scheduler_plugin_execution_duration_seconds_count{{plugin=\"{plugin}\",extension_point=\"{point}\",status=\"{status}\"}}"
+        ));
+    }
     has("scheduler_plugin_evaluation_total{plugin=\"NodeResourcesFit\",extension_point=\"Filter\",profile=\"default-scheduler\"}".to_owned());
     has("scheduler_queueing_hint_execution_duration_seconds_count{plugin=\"NodeResourcesFit\",event=\"NodeAdd\",hint=\"QueueSkip\"}".to_owned());
     has("scheduler_event_handling_duration_seconds_count{event=\"NodeAdd\"}".to_owned());
     has("scheduler_event_handling_duration_seconds_count{event=\"AssignedPodAdd\"}".to_owned());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_097_the_gates_of_the_queue_and_a_preemption_are_measured() {
+    let running = Running::start(&[("one", "2")]).await;
+    let mut gated = pod("gated", "1", 0);
+    gated["spec"]["schedulingGates"] = json!([{ "name": "example.com/later" }]);
+    running.admin.create(gated).unwrap();
+    // The point has this status for gated pods, too.
+    running.until(
+        "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"PreEnqueue\",status=\"Success\",\
+         profile=\"default-scheduler\"} 1",
+    );
+    running.admin.create(pod("large", "64", 0)).unwrap();
+    for (plugin, point, status) in [
+        (
+            "SchedulingGates",
+            "PreEnqueue",
+            "UnschedulableAndUnresolvable",
+        ),
+        ("SchedulingGates", "PreEnqueue", "Success"),
+        ("DynamicResources", "PreEnqueue", "Success"),
+        ("GangScheduling", "PreEnqueue", "Success"),
+        ("DefaultPreemption", "PreEnqueue", "Success"),
+        ("DefaultPreemption", "PostFilter", "Unschedulable"),
+    ] {
+        running.until(&format!(
+            "scheduler_plugin_execution_duration_seconds_count{{plugin=\"{plugin}\",extension_point=\"{point}\",\
+             status=\"{status}\"}} 1"
+        ));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -122,7 +122,7 @@ impl Write {
         }
     }
 
-    /// What is left of it without its condition, if anything.
+    /// The rest of it without its condition, if anything.
     fn without_condition(self) -> Option<Self> {
         let (patch, ended) = self.into_parts();
         let patch = StatusPatch {

@@ -1,6 +1,7 @@
 //! Bindings, status patches, preemptions and events against a server that refuses, fails and hangs.
 
 mod bound;
+mod volumes;
 
 use super::{
     BindOptions, Busy, Eviction, Limits, Outcome, Preemption, StatusPatch, Victim, Writer,

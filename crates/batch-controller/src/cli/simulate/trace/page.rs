@@ -109,19 +109,19 @@ fn all_figures(first: &Report) -> Vec<Figure> {
             report.fairness.as_ref().map(|fairness| fairness.p5)
         }),
         Figure::new("wait, mean", Unit::Time, |report| {
-            Some(report.wait_seconds.mean)
+            report.wait_seconds.as_ref().map(|wait| wait.mean)
         }),
         Figure::new("wait, p50", Unit::Time, |report| {
-            Some(report.wait_seconds.p50)
+            report.wait_seconds.as_ref().map(|wait| wait.p50)
         }),
         Figure::new("wait, p95", Unit::Time, |report| {
-            Some(report.wait_seconds.p95)
+            report.wait_seconds.as_ref().map(|wait| wait.p95)
         }),
         Figure::new("wait, p99", Unit::Time, |report| {
-            Some(report.wait_seconds.p99)
+            report.wait_seconds.as_ref().map(|wait| wait.p99)
         }),
         Figure::new("wait, longest", Unit::Time, |report| {
-            Some(report.wait_seconds.max)
+            report.wait_seconds.as_ref().map(|wait| wait.max)
         }),
     ];
     let evictions = [
@@ -226,9 +226,10 @@ pub(super) fn queue_table(runs: &[Run]) -> Option<(Table, String)> {
             .enumerate()
             .filter_map(move |(index, (run, letter))| {
                 let queue = run.report.queues.get(name)?;
-                let Spread {
-                    p50, p95, p99, max, ..
-                } = queue.wait_seconds;
+                let waits = queue.wait_seconds.as_ref();
+                let wait = |figure: fn(&Spread) -> f64| {
+                    waits.map_or_else(|| "-".to_owned(), |waits| time(figure(waits)))
+                };
                 let mut cells = vec![if index == 0 {
                     name.clone()
                 } else {
@@ -238,7 +239,12 @@ pub(super) fn queue_table(runs: &[Run]) -> Option<(Table, String)> {
                     cells.push(letter.to_owned());
                 }
                 cells.push(queue.finished.to_string());
-                cells.extend([p50, p95, p99, max].map(|wait| Unit::Time.format(wait, false)));
+                cells.extend([
+                    wait(|waits| waits.p50),
+                    wait(|waits| waits.p95),
+                    wait(|waits| waits.p99),
+                    wait(|waits| waits.max),
+                ]);
                 cells.push(queue.preempted_pods.to_string());
                 cells.push(queue.reclaimed_pods.to_string());
                 let held = busiest.and_then(|resource| queue.utilization.get(*resource));
@@ -249,7 +255,7 @@ pub(super) fn queue_table(runs: &[Run]) -> Option<(Table, String)> {
     let table = Table::new(columns, rows.collect::<Vec<_>>());
     let resource = busiest.map_or("", |resource| resource.as_str());
     let note = format!(
-        "P50 to LONGEST: from arrival to start. HELD: of the {resource} of the cluster, on average."
+        "P50 to LONGEST: from arrival to start, - if no job started. HELD: of the {resource} of the cluster, on average."
     );
     Some((table, note))
 }
