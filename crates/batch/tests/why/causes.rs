@@ -76,7 +76,7 @@ fn a_queue_that_has_its_share_is_named_with_the_amounts() {
             .job_with("theirs", 1, "Running", &json!({"queue": "other"}))
             .running("theirs", 0, &["a", "b"], "5")
             .job_with("more", 1, "Inqueue", &json!({"queue": "other"}))
-            .waiting("more", 4, "3")
+            .waiting("more", 4, "5")
             .job("train", 1, "Inqueue")
             .waiting("train", 2, "2"),
     );
