@@ -7,6 +7,7 @@ mod extender;
 mod forms;
 mod giving_room;
 mod hierarchy;
+mod lent_shares;
 mod letting_in;
 mod near;
 mod node_plugins;

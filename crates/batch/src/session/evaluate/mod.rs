@@ -24,6 +24,8 @@ use node_plugins::NodePlugins;
 /// The number of cached evaluations; an evicted class is evaluated anew.
 const MOST_CLASSES: usize = 32;
 
+pub(crate) use node_plugins::static_filters;
+
 /// The state that filters and scores read.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'v> {

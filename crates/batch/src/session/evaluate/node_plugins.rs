@@ -74,6 +74,14 @@ impl NodePlugins {
     }
 }
 
+/// The enabled filters whose result depends on the pod's spec and the node alone.
+pub(crate) fn static_filters(tiers: &[Vec<Loaded>], dims: &Dims) -> Vec<Box<dyn Plugin>> {
+    let mut filters = NodePlugins::new(tiers, dims).filters;
+    let names = ["NodeUnschedulable", "NodeAffinity", "TaintToleration"];
+    filters.retain(|filter| names.contains(&filter.name()));
+    filters
+}
+
 fn filters(arguments: &Arguments) -> Vec<Box<dyn Plugin>> {
     let switched: [(&str, Box<dyn Plugin>); 10] = [
         ("", Box::new(NodeUnschedulable)),

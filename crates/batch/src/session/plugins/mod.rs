@@ -28,6 +28,7 @@ mod sla;
 mod task_topology;
 mod tdm;
 mod tiers;
+mod usable_nodes;
 mod usage;
 
 use build::build;

@@ -184,6 +184,33 @@ impl NodeGroup {
         (!admits).then_some("node does not satisfy the node group affinity")
     }
 
+    pub(super) fn group_of(&self, node: NodeId) -> Option<usize> {
+        self.group_of[node.index()]
+    }
+
+    /// Lowers an amount to the most that a queue may hold in a group.
+    pub(super) fn lower_to_limit(
+        &self,
+        dims: &Dims,
+        (queue, group): (QueueId, usize),
+        amount: &mut Resource,
+    ) {
+        let Some(limits) = self.limits.get(&queue) else {
+            return;
+        };
+        if limits.invalid {
+            amount.clear();
+            return;
+        }
+        let limit = limits.by_group.get(&self.groups[group]);
+        for (name, most) in limit.into_iter().flat_map(ResourceList::iter) {
+            if let Some(dim) = dims.find(name) {
+                let most = Dims::amount(dim, most);
+                amount.set(dim, amount.get(dim).min(most));
+            }
+        }
+    }
+
     /// Why a queue's rules or limits refuse a group, in words.
     fn reason(&self, snapshot: &Snapshot, id: TaskId, node: NodeId) -> Option<&'static str> {
         let task = &snapshot.tasks[id];

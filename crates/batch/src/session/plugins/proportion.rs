@@ -1,8 +1,8 @@
 //! Plugin proportion: the cluster is divided among queues by weight, and unwanted parts are redistributed (S6-129 to
 //! S6-134).
 
-use super::node_group::NodeGroup;
 use super::redistribution::redistribute;
+use super::usable_nodes::UsableNodes;
 use super::{Plugin, QueueShare, Shares, Tiers};
 use crate::conf::Conf;
 use crate::session::snapshot::Snapshot;
@@ -37,8 +37,8 @@ impl Proportion {
         };
         shares.divide(&total);
         if compat.has(Difference::LendUnusableShare) {
-            let groups = NodeGroup::of_conf(snapshot, cluster, conf);
-            redistribute(&mut shares, (snapshot, cluster), groups.as_ref(), &total);
+            let nodes = UsableNodes::new(snapshot, cluster, conf);
+            redistribute(&mut shares, nodes, snapshot, &total);
         }
         let if_wanted = vec![OnceCell::new(); shares.queues.len()];
         Self {

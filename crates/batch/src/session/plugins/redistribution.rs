@@ -1,74 +1,57 @@
 //! Redistribution of unused share. Jobs start as a whole or not at all, so the rest of a queue's share may be too small
 //! for any pending job. Other queues use it until that changes.
 
-use super::node_group::NodeGroup;
 use super::shares::{QueueShare, ReducedShare, Shares};
+use super::usable_nodes::{Demand, SetId, UsableNodes};
+use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
 use crate::session::snapshot::task::{Status, Task};
-use crate::session::snapshot::{Job, Snapshot};
-use evictd_placement::{Cluster, Domains, NodeId};
 use std::collections::BTreeMap;
 
 /// The number of queues whose share is redistributed; each costs a scan of all pending jobs.
 const MOST_REDUCED: usize = 16;
 
-/// The number of nodes that a session may check for all gangs together, because a tenant chooses the number of gangs.
-const MOST_CHECKS: usize = 1 << 18;
+/// What a queue's jobs wait for.
+#[derive(Default)]
+struct Wants<'s> {
+    jobs: Vec<Want<'s>>,
+    /// What the sets of nodes hold that not all pods may use.
+    rooms: BTreeMap<SetId, Resource>,
+    /// Whether some of its pods never start, or not everywhere.
+    limited: bool,
+}
 
 /// The demand of a job.
 struct Want<'s> {
     /// All of this at once, or nothing.
     gang: Resource,
+    /// The same by the nodes that may be used.
+    by_set: BTreeMap<SetId, Resource>,
     /// Any number of these besides.
     rest: Vec<Alike<'s>>,
 }
 
-/// Equal tasks that start one by one.
-struct Alike<'s> {
-    one: &'s Resource,
-    count: usize,
+/// Equal tasks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alike<'s> {
+    pub(super) one: Demand<'s>,
+    pub(super) count: usize,
 }
 
 /// Lowers deserved shares to the usable amounts, largest surplus first, because one queue's surplus may be what another
 /// lacks. Afterwards each usable amount is computed again, since early queues did not see later changes.
-pub(super) fn redistribute(
+pub(super) fn redistribute<'s>(
     shares: &mut Shares,
-    (snapshot, cluster): (&Snapshot, &Cluster),
-    node_group: Option<&NodeGroup>,
+    mut nodes: UsableNodes<'s>,
+    snapshot: &'s Snapshot,
     total: &Resource,
 ) {
-    let unmet = |share: &QueueShare| !share.request.within_for(&share.deserved, &share.request);
     // Where every queue has its request, no share is lent.
-    if !shares.queues.iter().flatten().any(unmet) {
+    if !shares.queues.iter().flatten().any(is_unmet) {
         return;
     }
-    let queues = shares.queues.iter();
-    let mut wants: Vec<Option<Vec<Want<'_>>>> = queues
-        .map(|share| share.as_ref().map(|_| Vec::new()))
-        .collect();
-    let mut checks = GangChecks {
-        snapshot,
-        cluster,
-        node_group,
-        never: vec![false; shares.queues.len()],
-        left: MOST_CHECKS,
-    };
-    for (index, job) in snapshot.live_jobs() {
-        if let Some(wants) = &mut wants[job.queue] {
-            wants.extend(Want::of(index, &mut checks));
-        }
-    }
-    for ((wants, share), never) in wants.iter_mut().zip(&shares.queues).zip(checks.never) {
-        // A queue with its whole request can use it, unless the nodes cannot hold some of its pods.
-        if !never && !share.as_ref().is_some_and(unmet) {
-            *wants = None;
-        }
-    }
-    for wants in wants.iter_mut().flatten() {
-        let size = |want: &Want<'_>| want.gang.dominant(&snapshot.total).1;
-        wants.sort_by(|one, other| size(other).total_cmp(&size(one)));
-    }
+    let mut wants = wants_of(shares, &mut nodes, snapshot);
     let mut reduced_queues = Vec::new();
     while reduced_queues.len() < MOST_REDUCED
         && let Some((queue, reduced)) = largest_surplus(shares, snapshot, &wants)
@@ -87,6 +70,51 @@ pub(super) fn redistribute(
         }
     }
     give_back(shares, total);
+}
+
+fn is_unmet(share: &QueueShare) -> bool {
+    !share.request.within_for(&share.deserved, &share.request)
+}
+
+/// By queue, what its jobs wait for; `None` for a queue that can use all that it deserves.
+fn wants_of<'s>(
+    shares: &Shares,
+    nodes: &mut UsableNodes<'s>,
+    snapshot: &'s Snapshot,
+) -> Vec<Option<Wants<'s>>> {
+    let queues = shares.queues.iter();
+    let mut wants: Vec<Option<Wants<'s>>> = queues
+        .map(|share| share.as_ref().map(|_| Wants::default()))
+        .collect();
+    for (index, job) in snapshot.live_jobs() {
+        if let Some(wants) = &mut wants[job.queue] {
+            wants.add(index, nodes, snapshot);
+        }
+    }
+    let with_index = wants.iter().enumerate();
+    let sets = with_index.flat_map(|(index, wants)| {
+        let sets = wants.iter().flat_map(Wants::sets);
+        sets.map(move |set| (QueueId::of(index), set))
+    });
+    let rooms = nodes.rooms(sets);
+    for (queue, rooms) in rooms {
+        if let Some(wants) = &mut wants[queue] {
+            wants.rooms = rooms;
+            wants.limited = true;
+        }
+    }
+    for (wants, share) in wants.iter_mut().zip(&shares.queues) {
+        let is_met = !share.as_ref().is_some_and(is_unmet);
+        if wants.as_ref().is_some_and(|wants| is_met && !wants.limited) {
+            *wants = None;
+        }
+    }
+    for wants in wants.iter_mut().flatten() {
+        let size = |want: &Want<'_>| want.gang.dominant(&snapshot.total).1;
+        let jobs = &mut wants.jobs;
+        jobs.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    }
+    wants
 }
 
 /// Returns the unclaimed surplus to its queues, so that their jobs are tried and get a fit error.
@@ -123,7 +151,7 @@ fn set_reduced(
 fn largest_surplus(
     shares: &Shares,
     snapshot: &Snapshot,
-    wants: &[Option<Vec<Want<'_>>>],
+    wants: &[Option<Wants<'_>>],
 ) -> Option<(QueueId, ReducedShare)> {
     let mut most: Option<([f64; 2], QueueId, ReducedShare)> = None;
     for (queue, (queue_share, wants)) in shares.queues.iter().zip(wants).enumerate() {
@@ -158,7 +186,7 @@ fn largest_surplus(
 }
 
 /// The part of its deserved share that a queue can use, if that is not all.
-fn reduced_share(queue: &QueueShare, wants: &[Want<'_>]) -> Option<ReducedShare> {
+fn reduced_share(queue: &QueueShare, wants: &Wants<'_>) -> Option<ReducedShare> {
     let left = left_over(queue, wants);
     let mut usable = queue.deserved.clone();
     usable.sub(&left);
@@ -167,42 +195,81 @@ fn reduced_share(queue: &QueueShare, wants: &[Want<'_>]) -> Option<ReducedShare>
 }
 
 /// The part of its deserved share that no pending job could use, largest gangs first.
-fn left_over(queue: &QueueShare, wants: &[Want<'_>]) -> Resource {
+fn left_over(queue: &QueueShare, wants: &Wants<'_>) -> Resource {
     let mut left = queue.deserved.beyond(&queue.allocated);
-    for want in wants {
-        if want.gang.within_for(&left, &want.gang) {
-            left = left.beyond(&want.gang);
-            let mut used = Resource::default();
-            for alike in &want.rest {
-                used.add(&alike.used_of(&left));
-            }
-            left = left.beyond(&used);
+    let mut rooms = wants.rooms.clone();
+    for want in &wants.jobs {
+        let mut by_set = want.by_set.iter();
+        let fits = want.gang.within_for(&left, &want.gang)
+            && by_set.all(|(set, part)| {
+                let room = rooms.get(set);
+                room.is_none_or(|room| part.within_for(room, part))
+            });
+        if !fits {
+            continue;
         }
+        left = left.beyond(&want.gang);
+        for (set, part) in &want.by_set {
+            take(&mut rooms, *set, part);
+        }
+        let mut used = Resource::default();
+        for alike in &want.rest {
+            let mut usable = left.clone();
+            if let Some(room) = rooms.get(&alike.one.set) {
+                usable.lower_to(room, Unnamed::Zero);
+            }
+            let part = alike.used_of(&usable);
+            take(&mut rooms, alike.one.set, &part);
+            used.add(&part);
+        }
+        left = left.beyond(&used);
     }
     left
 }
 
-impl Alike<'_> {
+fn take(rooms: &mut BTreeMap<SetId, Resource>, set: SetId, part: &Resource) {
+    if let Some(room) = rooms.get_mut(&set) {
+        *room = room.beyond(part);
+    }
+}
+
+impl<'s> Alike<'s> {
+    /// Runs of equal demands, because equal tasks come one after the other.
+    pub(super) fn runs(demands: &[Demand<'s>]) -> impl Iterator<Item = Self> {
+        let runs = demands.chunk_by(|one, other| one == other);
+        runs.filter_map(|run| {
+            let (one, count) = (*run.first()?, run.len());
+            Some(Self { one, count })
+        })
+    }
+
     /// The part of an amount that these tasks alone can use. No task uses what is smaller than it.
     fn used_of(&self, left: &Resource) -> Resource {
-        let asked = self.one.some().filter(|(dim, _)| *dim != Dim::PODS);
-        let mut used = self.one.clone();
+        let request = self.one.request;
+        let asked = request.some().filter(|(dim, _)| *dim != Dim::PODS);
+        let mut used = request.clone();
         used.scale(whole_times(asked, left).min(number(self.count)));
         used
     }
 }
 
-impl<'s> Want<'s> {
-    /// `None` if the job waits for nothing, or for more than fits on nodes without pods.
-    fn of(job_id: JobId, checks: &mut GangChecks<'s>) -> Option<Self> {
-        let snapshot = checks.snapshot;
+impl<'s> Wants<'s> {
+    fn sets(&self) -> impl Iterator<Item = SetId> {
+        self.jobs.iter().flat_map(|want| {
+            let gang = want.by_set.keys().copied();
+            gang.chain(want.rest.iter().map(|alike| alike.one.set))
+        })
+    }
+
+    /// Adds a job's demand, unless it waits for nothing, or for more than fits on nodes without pods.
+    fn add(&mut self, job_id: JobId, nodes: &mut UsableNodes<'s>, snapshot: &'s Snapshot) {
         let job = &snapshot.jobs[job_id];
         let waiting = snapshot.tasks_of(job_id, Status::Pending);
         let waiting = waiting.map(|task| &snapshot.tasks[task]);
         let waiting = waiting.filter(|task| !task.gated && !task.best_effort);
         let mut tasks: Vec<&Task> = waiting.collect();
         if tasks.is_empty() {
-            return None;
+            return;
         }
         let there = job.ready() + job.pending_best_effort;
         let missing = job.min_member.saturating_sub(there);
@@ -213,24 +280,34 @@ impl<'s> Want<'s> {
         }
         let of_roles = lacking_first(snapshot, job_id, &mut tasks);
         let missing = missing.max(of_roles);
-        let mut requests: Vec<&'s Resource> = tasks.into_iter().map(|task| &task.request).collect();
-        let pending = requests.len();
-        let others = requests.split_off(of_roles);
-        requests.extend(checks.holdable(job.queue, &others));
-        checks.never[job.queue] |= requests.len() < pending;
-        if requests.len() < missing
-            || !checks.may_fit(job, &requests[..of_roles], of_roles)
-            || !checks.may_fit(job, &requests, missing)
+        let pending = tasks.len();
+        let others = tasks.split_off(of_roles);
+        let mut demands_of = |tasks: Vec<&'s Task>| -> Vec<Demand<'s>> {
+            let demands = tasks.into_iter();
+            demands
+                .filter_map(|task| nodes.demand_of(job.queue, task))
+                .collect()
+        };
+        let (mut demands, others) = (demands_of(tasks), demands_of(others));
+        let complete = demands.len() == of_roles;
+        demands.extend(nodes.holdable(&others));
+        self.limited |= demands.len() < pending;
+        if !complete
+            || demands.len() < missing
+            || !nodes.may_fit(job, &demands[..of_roles], of_roles)
+            || !nodes.may_fit(job, &demands, missing)
         {
-            checks.never[job.queue] = true;
-            return None;
+            self.limited = true;
+            return;
         }
-        let rest = alike(&requests[missing..]).collect();
+        let rest = Alike::runs(&demands[missing..]).collect();
+        let mut by_set: BTreeMap<SetId, Resource> = BTreeMap::new();
         let mut gang = Resource::default();
-        for request in &requests[..missing] {
-            gang.add(request);
+        for demand in &demands[..missing] {
+            gang.add(demand.request);
+            by_set.entry(demand.set).or_default().add(demand.request);
         }
-        Some(Self { gang, rest })
+        self.jobs.push(Want { gang, by_set, rest });
     }
 }
 
@@ -248,117 +325,12 @@ fn lacking_first(snapshot: &Snapshot, job: JobId, tasks: &mut Vec<&Task>) -> usi
     count
 }
 
-/// Whether gangs could start if no other pod existed.
-struct GangChecks<'s> {
-    snapshot: &'s Snapshot,
-    cluster: &'s Cluster,
-    node_group: Option<&'s NodeGroup>,
-    /// By queue, whether it has a gang that cannot start, or pods that fit on no node.
-    never: Vec<bool>,
-    /// The number of nodes that may still be checked.
-    left: usize,
-}
-
-impl GangChecks<'_> {
-    /// Whether `needed` of the tasks may fit on nodes that are near enough to each other for the job.
-    fn may_fit(&mut self, job: &Job, requests: &[&Resource], needed: usize) -> bool {
-        let snapshot = self.snapshot;
-        let groups = &snapshot.hyper_nodes;
-        let network = job.network.as_ref();
-        if let Some(tier) = network.and_then(|network| network.hard_tier(groups)) {
-            let mut near = groups.ids().map(|id| groups.at(id));
-            return near.any(|group| {
-                group.tier <= tier && self.may_hold(job.queue, &group.nodes, requests, needed)
-            });
-        }
-        if job.topology().is_empty() {
-            return self.may_hold(job.queue, &snapshot.by_rank, requests, needed);
-        }
-        let mut domains: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
-        // A tenant chooses the labels, and finding their domains visits every node.
-        self.left = self.left.saturating_sub(snapshot.nodes.len());
-        let by_labels = Domains::new(self.cluster, job.topology().iter().map(AsRef::as_ref));
-        for node in &snapshot.by_rank {
-            if let Some(domain) = by_labels.at(*node) {
-                domains.entry(domain).or_default().push(*node);
-            }
-        }
-        let mut domains = domains.values();
-        domains.any(|nodes| self.may_hold(job.queue, nodes, requests, needed))
-    }
-
-    /// Whether `needed` of the tasks may fit on some nodes together. Sums of amounts do not show that: three nodes of 4 cores
-    /// hold three tasks of 3 cores, not four. Competition between unequal tasks is left out, so that `true` proves nothing. It is
-    /// also the answer once no check is left.
-    fn may_hold(
-        &mut self,
-        queue: QueueId,
-        nodes: &[NodeId],
-        requests: &[&Resource],
-        needed: usize,
-    ) -> bool {
-        let mut held = 0.0;
-        for Alike { one, count } in alike(requests) {
-            if held >= number(needed) {
-                break;
-            }
-            held += self.count(queue, nodes, one, number(count));
-        }
-        held >= number(needed)
-    }
-
-    /// The requests without those that the nodes cannot hold. No pod ever uses the share that is kept for them.
-    fn holdable<'r>(&mut self, queue: QueueId, requests: &[&'r Resource]) -> Vec<&'r Resource> {
-        let snapshot = self.snapshot;
-        let mut all = Vec::with_capacity(requests.len());
-        for Alike { one, count } in alike(requests) {
-            let held = self.count(queue, &snapshot.by_rank, one, number(count));
-            let times = (0_u32..)
-                .zip(0..count)
-                .take_while(|(at, _)| f64::from(*at) < held);
-            all.extend(times.map(|_| one));
-        }
-        all
-    }
-
-    /// How many such requests of a queue some nodes hold without other pods, up to `most`. It is `most` once no check is left.
-    fn count(&mut self, queue: QueueId, nodes: &[NodeId], request: &Resource, most: f64) -> f64 {
-        let mut count = 0.0;
-        for node in nodes {
-            if count >= most || self.left == 0 {
-                break;
-            }
-            self.left -= 1;
-            let groups = self.node_group;
-            if groups.is_some_and(|groups| groups.refused_by_rules(queue, *node).is_some()) {
-                continue;
-            }
-            let allocatable = &self.snapshot.nodes[node.index()].allocatable;
-            count += whole_times(request.some(), allocatable);
-        }
-        if self.left == 0 {
-            most
-        } else {
-            count.min(most)
-        }
-    }
-}
-
-/// Runs of equal requests, because equal tasks come one after the other.
-fn alike<'r>(requests: &[&'r Resource]) -> impl Iterator<Item = Alike<'r>> {
-    let runs = requests.chunk_by(|one, other| one == other);
-    runs.filter_map(|run| {
-        let count = run.len();
-        run.first().map(|one| Alike { one, count })
-    })
-}
-
-fn number(count: usize) -> f64 {
+pub(super) fn number(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// How many such requests fit into an amount.
-fn whole_times(request: impl Iterator<Item = (Dim, f64)>, amount: &Resource) -> f64 {
+pub(super) fn whole_times(request: impl Iterator<Item = (Dim, f64)>, amount: &Resource) -> f64 {
     let times = request.map(|(dim, asked)| (amount.get(dim) / asked).floor());
     times.fold(f64::from(u32::MAX), f64::min)
 }
