@@ -10,8 +10,9 @@ pub enum Difference {
     /// No pod is evicted unless its room is needed (volcano#1256). Volcano evicts in a fixed order until the task fits, and
     /// keeps victims that turn out to be unnecessary.
     FewestVictims,
-    /// A queue deserves no more than its jobs can use. A share that is too small for every pending gang or pod is
-    /// redistributed to other queues. In Volcano it stays idle as long as a gang or pod larger than it is pending (S6-129).
+    /// A queue deserves no more than its jobs can use. A share that is too small for every pending gang or pod, or beyond
+    /// the nodes that they may use, is redistributed to other queues. In Volcano it stays idle as long as they are pending
+    /// (S6-129).
     LendUnusableShare,
     /// Proportion does not divide the room that pods without a job occupy. In Volcano a queue that holds all the rest
     /// may still be below its part of the whole cluster. Then no pod is reclaimed for a queue that holds nothing

@@ -133,6 +133,7 @@ fn job(random: &mut Random) -> Job {
             replicas,
             min_available: elastic.then_some(replicas / 2),
             requests: amounts(cores, memory),
+            ..Task::default()
         }],
         ..Job::default()
     }

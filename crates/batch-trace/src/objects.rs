@@ -223,6 +223,7 @@ impl Job {
         pod.spec.priority = Some(self.priority);
         pod.spec.priority_class_name = class_name(self.priority);
         pod.spec.containers.push(container);
+        pod.spec.node_selector = task.node_selector.clone().into_iter().collect();
         pod.status.phase = PodPhase::Pending;
         pod
     }

@@ -252,6 +252,9 @@ pub struct Task {
     pub min_available: Option<u32>,
     /// The request of one pod.
     pub requests: ResourceList,
+    /// Labels of the nodes that its pods may use.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
 }
 
 impl Task {

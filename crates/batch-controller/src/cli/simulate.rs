@@ -55,9 +55,9 @@ A trace holds nodes, queues and jobs. Times are in seconds:
     - {name: worker, replicas: 4, minAvailable: 4, requests: {cpu: 8}}
 A queue can also have priority, deserved, capability, guarantee, reclaimable, parent
 and affinity; nodes have labels, and the times at which they join and are lost (joins,
-leaves); a job has annotations, and the time at which it is deleted (deleted). A
-trace can have terminationSeconds: how long an evicted pod still uses its node, and
-groups of near nodes, to which networkTopology of a job refers:
+leaves); a job has annotations, and the time at which it is deleted (deleted); a task
+has a nodeSelector. A trace can have terminationSeconds: how long an evicted pod still
+uses its node, and groups of near nodes, to which networkTopology of a job refers:
   hyperNodes:
   - {name: rack, tier: 1, nodes: [node]}    # also tierName, hyperNodes"#;
 

@@ -1,5 +1,5 @@
 //! Traces of many shapes: deep trees of queues, two kinds of GPU, elastic jobs with several tasks, bursts, nodes that join and are lost, jobs
-//! that are deleted, pods that terminate slowly, groups and zones of nodes.
+//! that are deleted, pods that terminate slowly or select nodes, groups and zones of nodes.
 
 use super::{ACTIONS, Case, GANG_ACTIONS, SHARES};
 use proptest::prelude::*;
@@ -117,7 +117,7 @@ prop_compose! {
         cpu in prop::sample::select(&[4_u32, 8, 16]),
         gpus in prop::option::weighted(0.5, (0_usize..2, 1_u32..5)),
         label in prop::option::weighted(0.25, prop::sample::select(&[
-            ("volcano.sh/nodegroup-name", "g"), ("volcano.sh/revocable-zone", "spot"),
+            ("volcano.sh/nodegroup-name", "g"), ("volcano.sh/revocable-zone", "spot"), ("disk", "ssd"),
         ])),
         joins in prop::option::weighted(0.15, 5_u32..200),
         leaves in prop::option::weighted(0.15, 10_u32..300),
@@ -148,12 +148,17 @@ prop_compose! {
         replicas in 1_u32..7,
         least in 0_u32..7,
         requests in amounts(1..6, 0.25),
+        selects in prop::bool::weighted(0.12),
     ) -> Value {
         let mut requests = requests;
         if requests.get("cpu").is_none() {
             requests["cpu"] = json!("500m");
         }
-        json!({"name": format!("t{index}"), "replicas": replicas, "minAvailable": least.min(replicas), "requests": requests})
+        let mut task = json!({"name": format!("t{index}"), "replicas": replicas, "minAvailable": least.min(replicas), "requests": requests});
+        if selects {
+            task["nodeSelector"] = json!({"disk": "ssd"});
+        }
+        task
     }
 }
 
