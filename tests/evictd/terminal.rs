@@ -463,6 +463,7 @@ fn text_of_the_daemon_is_cut_to_the_terminal() {
                     "a\\n\\u{1b}[2Jb",
                     "Largest parts of its usage",
                     "424Mi",
+                    "2.7Gi in models/\\u{1b}large",
                 ],
             ),
             (

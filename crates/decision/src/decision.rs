@@ -238,6 +238,19 @@ pub struct UsagePart {
     pub name: String,
     /// How much it held.
     pub usage: Quantity,
+    /// Where most of that was, if the part was walked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PartDirectory>,
+}
+
+/// The deepest directory that holds more than half of a part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartDirectory {
+    /// Relative to the part, at most 80 characters. The pod chooses it.
+    pub path: String,
+    /// How much it held, with all that was below it.
+    pub usage: Quantity,
 }
 
 /// A victim's owner, with the number of its recent evictions.

@@ -20,9 +20,9 @@ mod shares;
 pub mod why;
 
 pub use decision::{
-    ActingThreshold, Cause, Decision, Eviction, Excess, LocalStorageLimit, OwnerCount, PassedOver,
-    Preference, RankedPod, RequestNote, Shares, Spared, UnevictableGrowth, Unreachable, UsagePart,
-    Withheld,
+    ActingThreshold, Cause, Decision, Eviction, Excess, LocalStorageLimit, OwnerCount,
+    PartDirectory, PassedOver, Preference, RankedPod, RequestNote, Shares, Spared,
+    UnevictableGrowth, Unreachable, UsagePart, Withheld,
 };
 pub use owner::Owner;
 pub use shares::sum_of_gains;

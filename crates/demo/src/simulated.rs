@@ -256,6 +256,7 @@ impl<'a> World<'a> {
                     inodes: Some(Figure::inodes(1)),
                     ..FsUsage::default()
                 },
+                ..VolumeUsage::default()
             });
             Some(PodUsage {
                 working_set: Some(Figure::bytes(taken.memory)),

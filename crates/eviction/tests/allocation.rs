@@ -27,6 +27,7 @@ fn node(pods: usize) -> (Vec<Pod>, Usage) {
         volumes: vec![VolumeUsage {
             name: "v".to_owned(),
             usage: files,
+            directories: None,
         }],
         ..PodUsage::default()
     };

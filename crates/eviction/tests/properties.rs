@@ -51,6 +51,7 @@ fn usage() -> impl Strategy<Value = Option<PodUsage>> {
             volumes: vec![VolumeUsage {
                 name: "v".to_owned(),
                 usage: volume,
+                directories: None,
             }],
             ..PodUsage::default()
         },

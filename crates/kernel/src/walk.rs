@@ -2,12 +2,15 @@
 //! once.
 
 mod kept;
+mod largest;
 mod project;
 
 pub use kept::{KeptTree, KeptTrees};
+pub use largest::{LargestDirectories, LargestDirectory};
 pub use project::ProjectUsage;
 
 use kept::Record;
+use largest::Largest;
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat},
@@ -84,6 +87,21 @@ impl DiskUsage {
         walk.run(budget);
         Ok(Some(walk.counts.usage))
     }
+
+    /// The same, with the directories below that hold most.
+    pub fn with_largest(
+        path: &Path,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<(Self, LargestDirectories)>, Errno> {
+        let Some(mut walk) = Walk::at(path)? else {
+            return Ok(None);
+        };
+        walk.largest = Some(Largest::default());
+        walk.run(budget);
+        let usage = walk.counts.usage;
+        let largest = walk.largest.map(|largest| largest.finish(&usage));
+        Ok(Some((usage, largest.unwrap_or_default())))
+    }
 }
 
 struct Walk {
@@ -93,6 +111,8 @@ struct Walk {
     open: Vec<Dir>,
     /// The size of each directory, where that is kept.
     record: Option<Record>,
+    /// The directories that hold most, where they are asked for.
+    largest: Option<Largest>,
 }
 
 impl Walk {
@@ -109,6 +129,7 @@ impl Walk {
             counts: Counts::default(),
             open: Vec::new(),
             record: None,
+            largest: None,
         };
         walk.counts.usage.device = stat.st_dev;
         walk.counts.count(&stat);
@@ -130,6 +151,9 @@ impl Walk {
                     self.open.pop();
                     if let Some(record) = &mut self.record {
                         record.leave();
+                    }
+                    if let Some(largest) = &mut self.largest {
+                        largest.leave(&self.counts.usage);
                     }
                     continue;
                 }
@@ -161,6 +185,7 @@ impl Walk {
         if stat.st_dev != self.device {
             return Ok(());
         }
+        let before = self.counts.usage;
         self.counts.count(&stat);
         if !is_directory(&stat) {
             if let Some(record) = &mut self.record {
@@ -175,6 +200,9 @@ impl Walk {
         let below = directory(innermost, name)?;
         if let Some(record) = &mut self.record {
             record.enter(name, below.fd()?, &stat);
+        }
+        if let Some(largest) = &mut self.largest {
+            largest.enter(name, &before);
         }
         self.open.push(below);
         Ok(())

@@ -24,4 +24,7 @@ pub use growth::Growth;
 pub use need::UsageNeed;
 pub use stalls::{GroupStall, StallCause, Stalls};
 pub use summary::Summary;
-pub use usage::{ContainerUsage, DeletedUsage, Extent, FsUsage, PodUsage, Usage, VolumeUsage};
+pub use usage::{
+    ContainerUsage, DeletedUsage, Extent, FsUsage, LargestDirectories, LargestDirectory, PodUsage,
+    Usage, VolumeUsage,
+};

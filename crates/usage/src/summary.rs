@@ -432,10 +432,12 @@ impl PodStats {
             working_set: stats.memory.as_ref().and_then(MemoryStats::working_set),
             rootfs: FsStats::usage(stats.rootfs.as_ref()),
             logs: FsStats::usage(stats.logs.as_ref()),
+            directories: None,
         };
         let volume = |stats: &VolumeStats| VolumeUsage {
             name: stats.name.clone(),
             usage: FsStats::usage(Some(&stats.usage)),
+            directories: None,
         };
         let swap = self.swap.as_ref().and_then(|swap| {
             let bytes = Figure::bytes(signed(swap.swap_usage_bytes?));

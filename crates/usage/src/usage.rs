@@ -88,6 +88,8 @@ pub struct ContainerUsage {
     pub rootfs: FsUsage,
     /// Usage of its log files.
     pub logs: FsUsage,
+    /// Of its writable layer, if that was walked.
+    pub directories: Option<Box<LargestDirectories>>,
 }
 
 /// Usage of one volume.
@@ -97,6 +99,26 @@ pub struct VolumeUsage {
     pub name: String,
     /// Bytes and inodes that it holds.
     pub usage: FsUsage,
+    /// Its own, if it was walked.
+    pub directories: Option<Box<LargestDirectories>>,
+}
+
+/// The deepest directory that holds more than half of a part of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargestDirectory {
+    /// Relative to the part. The pod chooses it.
+    pub path: String,
+    /// Bytes or inodes, with all that is below it.
+    pub amount: i64,
+}
+
+/// `None` where no directory holds more than half.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LargestDirectories {
+    /// By bytes.
+    pub by_bytes: Option<LargestDirectory>,
+    /// By inodes.
+    pub by_inodes: Option<LargestDirectory>,
 }
 
 impl PodUsage {

@@ -60,11 +60,21 @@ pub(super) fn tables(record: &Record) -> Vec<(&'static str, Table)> {
     }
     if !record.parts.is_empty() {
         let signal = record.acting_signal();
+        let has_directories = record.parts.iter().any(|part| part.directory.is_some());
         let rows = record.parts.iter().map(|part| {
-            let name = part.name.escape_debug().to_string();
-            vec![name, used(signal, Some(part.usage))]
+            let mut row = vec![
+                part.name.escape_debug().to_string(),
+                used(signal, Some(part.usage)),
+            ];
+            let directory = part.directory.as_ref().map(|directory| {
+                let held = used(signal, Some(directory.usage));
+                format!("{held} in {}", directory.path.escape_debug())
+            });
+            row.extend(has_directories.then(|| or_dash(directory)));
+            row
         });
-        let columns = [Column::name("PART", 9), Column::figure("USAGE", 8)];
+        let mut columns = vec![Column::name("PART", 9), Column::figure("USAGE", 8)];
+        columns.extend(has_directories.then(|| Column::name("MOST OF IT", 7)));
         let table = Table::new(columns, rows);
         tables.push(("Largest parts of its usage at the decision", table));
     }

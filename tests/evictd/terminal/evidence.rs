@@ -24,7 +24,7 @@ pub(super) fn ended_well() -> Value {
         "pod": format!("{}/{}", namespace(2), pod_name(2)), "uid": "u", "dryRun": false,
         "message": "The node was low on resource: memory. Threshold quantity: 1Gi, available: 1000Mi. ",
         "parts": [
-            { "name": "container app", "usage": "2969Mi" },
+            { "name": "container app", "usage": "2969Mi", "directory": { "path": "models/\u{1b}large", "usage": "2800Mi" } },
             { "name": format!("container {}", "long-name-of-a-container-".repeat(2)), "usage": "424Mi" },
         ],
         "outcome": { "method": "cgroup-kill", "processes": 2, "reactionSeconds": 0.01, "lastProcessGoneSeconds": 0.01, "contents": contents },

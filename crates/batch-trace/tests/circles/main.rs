@@ -15,6 +15,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::ops::Range;
 
 /// How queues share the cluster.
 const SHARES: [&str; 5] = [
@@ -336,15 +337,27 @@ struct Sums {
     later: u32,
 }
 
-/// Plays so many traces, or `EVICTD_TRACES`; always the same ones.
+/// The traces that are played: `EVICTD_TRACES` is their number, or a part of them such as `3000..6000`.
+fn numbers(count: usize) -> Range<usize> {
+    let Ok(asked) = std::env::var("EVICTD_TRACES") else {
+        return 0..count;
+    };
+    let (from, to) = asked.split_once("..").unwrap_or(("0", &asked));
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
+/// Plays so many traces, or those that are asked for; always the same ones.
 fn no_circles(name: &str, strategy: &impl Strategy<Value = Case>, count: usize) {
-    let asked = std::env::var("EVICTD_TRACES").ok();
-    let count: usize = asked.map_or(count, |count| count.parse().unwrap());
+    let numbers = numbers(count);
+    let count = numbers.len();
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let (mut sums, mut mistakes) = (Sums::default(), Vec::new());
-    for number in 0..count {
+    for number in 0..numbers.end {
         let case = strategy.new_tree(&mut runner).unwrap().current();
+        if number < numbers.start {
+            continue;
+        }
         let both = Both::of(&case);
         let (ours, other) = both.evictions();
         sums.circles[0] += u32::from(both.ours.broken_off);

@@ -62,6 +62,7 @@ fn usage(index: usize) -> PodUsage {
         working_set: Some(Figure::bytes(scattered(index * 7 + seed) * MIB / 2)),
         rootfs: files(seed),
         logs: files(seed + 2),
+        directories: None,
     };
     PodUsage {
         working_set: Some(Figure::bytes(scattered(index) * MIB)),
@@ -71,6 +72,7 @@ fn usage(index: usize) -> PodUsage {
         volumes: vec![VolumeUsage {
             name: "cache".to_owned(),
             usage: files(5),
+            directories: None,
         }],
         ..PodUsage::default()
     }

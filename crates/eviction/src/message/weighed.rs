@@ -3,10 +3,12 @@
 
 use super::{eviction_message, shortage};
 use crate::{local_storage::Exceeded, rank::DiskParts, rules::FilesystemLayout};
-use evictd_decision::{ActingThreshold, Excess, LocalStorageLimit, RankedPod, UsagePart};
+use evictd_decision::{
+    ActingThreshold, Excess, LocalStorageLimit, PartDirectory, RankedPod, UsagePart,
+};
 use evictd_pod::{Pod, Quantity, pod::Volume};
 use evictd_signals::{Signal, StarvedResource, human_bytes};
-use evictd_usage::{Extent, FsUsage, PodUsage};
+use evictd_usage::{Extent, FsUsage, LargestDirectories, LargestDirectory, PodUsage};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// The longest message in bytes; the note of an event may have 1024.
@@ -70,6 +72,10 @@ fn recorded(mut parts: Vec<Part>, quantity: impl Fn(i64) -> Quantity) -> Vec<Usa
     let part = |part: Part| UsagePart {
         name: part.name,
         usage: quantity(part.used),
+        directory: part.directory.map(|directory| PartDirectory {
+            path: directory.path,
+            usage: quantity(directory.amount),
+        }),
     };
     largest.map(part).collect()
 }
@@ -127,7 +133,24 @@ fn of_pod(signal: Signal, victim: &RankedPod, pod: &Pod) -> String {
 struct Part {
     name: String,
     used: i64,
+    /// Where most of it is.
+    directory: Option<LargestDirectory>,
 }
+
+/// An amount of a part that counts.
+type Amount = fn(&FsUsage) -> Option<i64>;
+
+/// The directory that holds most of such an amount.
+type Directory = fn(&LargestDirectories) -> Option<&LargestDirectory>;
+
+const BYTES: (Amount, Directory) = (
+    |used| used.bytes.map(|bytes| bytes.value),
+    |found| found.by_bytes.as_ref(),
+);
+const INODES: (Amount, Directory) = (
+    |used| used.inodes.map(|inodes| inodes.value),
+    |found| found.by_inodes.as_ref(),
+);
 
 impl Part {
     /// The containers whose memory is known.
@@ -136,6 +159,7 @@ impl Part {
             Some(Self {
                 name: format!("container {}", name(&container.name)),
                 used: container.working_set?.value,
+                directory: None,
             })
         });
         known.collect()
@@ -148,14 +172,14 @@ impl Part {
         pod: &Pod,
         usage: &PodUsage,
     ) -> Vec<Self> {
-        let figure: fn(&FsUsage) -> Option<i64> = match signal.resource() {
-            StarvedResource::EphemeralStorage => |used| used.bytes.map(|bytes| bytes.value),
-            StarvedResource::Inodes => |used| used.inodes.map(|inodes| inodes.value),
+        let (amount, directory) = match signal.resource() {
+            StarvedResource::EphemeralStorage => BYTES,
+            StarvedResource::Inodes => INODES,
             _ => return Vec::new(),
         };
-        let here = |used: &FsUsage| figure(used).filter(|_| used.extent != Extent::Elsewhere);
+        let here = |used: &FsUsage| amount(used).filter(|_| used.extent != Extent::Elsewhere);
         let counted = DiskParts::of(signal, layout);
-        let mut parts = Self::of(counted, pod, usage, here);
+        let mut parts = Self::of(counted, pod, usage, (here, directory));
         let deleted = [
             (counted.rootfs, &usage.deleted.in_layers),
             (counted.volumes, &usage.deleted.on_disk),
@@ -165,6 +189,7 @@ impl Part {
         parts.extend(held.filter(|used| *used > 0).map(|used| Self {
             name: "files that are deleted and still open".to_owned(),
             used,
+            directory: None,
         }));
         parts
     }
@@ -176,32 +201,36 @@ impl Part {
             logs: true,
             volumes: true,
         };
-        Self::of(every, pod, usage, |used| {
-            used.bytes.map(|bytes| bytes.value)
-        })
+        Self::of(every, pod, usage, BYTES)
     }
 
     fn of(
         counted: DiskParts,
         pod: &Pod,
         usage: &PodUsage,
-        figure: impl Fn(&FsUsage) -> Option<i64>,
+        (amount, directory): (impl Fn(&FsUsage) -> Option<i64>, Directory),
     ) -> Vec<Self> {
         let mut parts = Vec::new();
-        let mut add = |counts: bool, name: &dyn Fn() -> String, used: &FsUsage| {
-            if let Some(used) = figure(used).filter(|used| counts && *used > 0) {
-                parts.push(Self { name: name(), used });
+        let mut add = |counts: bool,
+                       name: &dyn Fn() -> String,
+                       used: &FsUsage,
+                       found: &Option<Box<LargestDirectories>>| {
+            if let Some(used) = amount(used).filter(|used| counts && *used > 0) {
+                let directory = found.as_deref().and_then(directory).cloned();
+                parts.push(Self {
+                    name: name(),
+                    used,
+                    directory,
+                });
             }
         };
         for container in &usage.containers {
             let of = name(&container.name);
             let layer = || format!("the writable layer of container {of}");
-            add(counted.rootfs, &layer, &container.rootfs);
-            add(
-                counted.logs,
-                &|| format!("the logs of container {of}"),
-                &container.logs,
-            );
+            let found = &container.directories;
+            add(counted.rootfs, &layer, &container.rootfs, found);
+            let logs = || format!("the logs of container {of}");
+            add(counted.logs, &logs, &container.logs, &None);
         }
         // Files in a directory of the host stay when the pod ends.
         let counts = |volume: &&Volume| volume.local && volume.host_path.is_none();
@@ -217,16 +246,16 @@ impl Part {
             };
             if let Some(used) = found {
                 let shown = || format!("{kind} {}", name(&volume.name));
-                add(counted.volumes, &shown, &used.usage);
+                add(counted.volumes, &shown, &used.usage, &used.directories);
             }
         }
         let of_kubelet = || "termination logs and other files of the kubelet".to_owned();
-        add(counted.volumes, &of_kubelet, &usage.kubelet_files);
+        add(counted.volumes, &of_kubelet, &usage.kubelet_files, &None);
         parts
     }
 }
 
-/// `Its largest part is emptyDir volume scratch (60Gi). `; empty if no part is known.
+/// `Its largest part is emptyDir volume scratch (60Gi, most of it in models/large). `; empty if no part is known.
 fn largest(mut parts: Vec<Part>, resource: StarvedResource) -> String {
     parts.sort_by_key(|part| Reverse(part.used));
     let all: i64 = parts
@@ -240,7 +269,9 @@ fn largest(mut parts: Vec<Part>, resource: StarvedResource) -> String {
             StarvedResource::Inodes => part.used.to_string(),
             _ => human_bytes(part.used),
         };
-        format!("{} ({used})", part.name)
+        let directory = part.directory.as_ref();
+        let most = directory.map(|found| format!(", most of it in {}", name(&found.path)));
+        format!("{} ({used}{})", part.name, most.unwrap_or_default())
     });
     let named: Vec<String> = named.collect();
     match named.as_slice() {

@@ -98,8 +98,13 @@ pub(crate) fn disk(rootfs: FsUsage, logs: FsUsage, volume: FsUsage) -> Option<Po
             working_set: None,
             rootfs,
             logs,
+            directories: None,
         }],
-        volumes: vec![VolumeUsage { name, usage }],
+        volumes: vec![VolumeUsage {
+            name,
+            usage,
+            directories: None,
+        }],
         ..PodUsage::default()
     })
 }

@@ -6,7 +6,10 @@ use evictd_decision::Decision;
 use evictd_eviction::{Housekeeper, Rules, message::LONGEST};
 use evictd_pod::Pod;
 use evictd_signals::{Observation, Observations, Signal};
-use evictd_usage::{ContainerUsage, PodUsage, Usage, VolumeUsage, figure::Figure};
+use evictd_usage::{
+    ContainerUsage, LargestDirectories, LargestDirectory, PodUsage, Usage, VolumeUsage,
+    figure::Figure,
+};
 use serde_json::json;
 
 /// The decision of a node on which this signal is nearly exhausted.
@@ -70,6 +73,45 @@ fn an_empty_dir_that_holds_most_is_named_and_the_kubelets_first_sentence_stays()
 }
 
 #[test]
+fn the_directory_that_holds_most_of_a_part_is_named_and_recorded() {
+    let mut holds = disk(files(0, 1), files(0, 1), files(60 * GI, 30));
+    let found = |path: &str, amount| {
+        Some(LargestDirectory {
+            path: path.to_owned(),
+            amount,
+        })
+    };
+    holds.as_mut().unwrap().volumes[0].directories = Some(Box::new(LargestDirectories {
+        by_bytes: found("models/a b", 58 * GI),
+        by_inodes: found("cache", 20),
+    }));
+    for (signal, words, path, amount) in [
+        (
+            Signal::NodefsAvailable,
+            "emptyDir volume v (60Gi, most of it in models/a b). ",
+            "models/a b",
+            58 * GI,
+        ),
+        (
+            Signal::NodefsInodesFree,
+            "emptyDir volume v (30, most of it in cache)",
+            "cache",
+            20,
+        ),
+    ] {
+        let pods = [(with_scratch("cruncher"), holds.clone())];
+        let decision = decided(&Rules::evictd(), signal, &pods);
+        let message = decision.eviction.unwrap().message;
+        assert!(message.contains(words), "{message}");
+        let directory = decision.parts[0].directory.as_ref().unwrap();
+        assert_eq!(
+            (directory.path.as_str(), directory.usage.value()),
+            (path, amount)
+        );
+    }
+}
+
+#[test]
 fn every_resource_is_named_in_its_own_unit() {
     let inodes = disk(files(MI, 11), files(0, 4), files(MI, 12_000_000));
     let swapping = PodUsage {
@@ -128,6 +170,7 @@ fn a_message_is_bounded_and_its_names_cannot_break_a_line() {
         volumes: vec![VolumeUsage {
             name: "v".to_owned(),
             usage: files(MI, 1),
+            directories: None,
         }],
         ..PodUsage::default()
     };

@@ -37,6 +37,48 @@ fn allocated(path: &Path) -> i64 {
     i64::try_from(fs::symlink_metadata(path).unwrap().blocks() * 512).unwrap()
 }
 
+/// The directories that hold most bytes and most inodes, each with its amount in whole units.
+fn largest(path: &Path, entries: u64) -> [Option<(String, i64)>; 2] {
+    let stop = AtomicBool::new(false);
+    let mut budget = Budget {
+        entries,
+        stop: &stop,
+    };
+    let (_, largest) = DiskUsage::with_largest(path, &mut budget).unwrap().unwrap();
+    let shown = |found: LargestDirectory| (found.path.to_str().unwrap().to_owned(), found.amount);
+    [largest.by_bytes.map(shown), largest.by_inodes.map(shown)]
+}
+
+#[test]
+fn the_deepest_directory_with_more_than_half_is_found() {
+    let top = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: usize| {
+        let path = top.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![1; bytes]).unwrap();
+    };
+    assert_eq!(largest(top.path(), 1000), [None, None]);
+    write("models/a/weights", 3 << 20);
+    write("models/b/weights", 1 << 20);
+    for index in 0..20 {
+        write(&format!("cache/small/{index}"), 10);
+    }
+    let [bytes, inodes] = largest(top.path(), 1000);
+    let (path, amount) = bytes.unwrap();
+    assert_eq!((path.as_str(), amount >> 20), ("models/a", 3));
+    assert_eq!(inodes, Some(("cache/small".to_owned(), 21)));
+    // Neither of two equal directories holds more than half, but the one above them does.
+    write("models/b/more", 2 << 20);
+    let (path, amount) = largest(top.path(), 1000)[0].clone().unwrap();
+    assert_eq!((path.as_str(), amount >> 20), ("models", 6));
+    // What was read before a walk was cut short counts.
+    let cut = largest(&top.path().join("models"), 2)[0].clone();
+    assert!(cut.is_some_and(|(path, _)| path == "a" || path == "b"));
+    // Files beside directories hold most.
+    write("file", 20 << 20);
+    assert_eq!(largest(top.path(), 1000)[0], None);
+}
+
 #[test]
 fn allocated_bytes_are_counted_and_every_inode_once() {
     let top = tempfile::tempdir().unwrap();

@@ -1,15 +1,18 @@
 //! The directories of one pod, and how each is measured.
 
 use super::{Truncation, UsageWarning, cgroup::container_usage};
-use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, ProjectUsage};
+use evictd_kernel::walk::{self, Budget, DiskUsage, KeptTree, ProjectUsage};
 use evictd_pod::Pod;
 use evictd_usage::{
-    Extent, FsUsage, PodUsage, VolumeUsage,
+    Extent, FsUsage, LargestDirectories, LargestDirectory, PodUsage, VolumeUsage,
     figure::{Figure, Source, sum},
 };
 use jiff::Timestamp;
 use nix::sys::stat::stat;
 use std::path::PathBuf;
+
+/// The longest path of a directory in a record, in characters.
+const LONGEST_PATH: usize = 80;
 
 /// One directory of a pod.
 #[derive(Debug, Clone)]
@@ -18,6 +21,8 @@ pub(super) struct Part {
     pub(super) path: PathBuf,
     /// None if there is no such directory.
     pub(super) measured: Option<Measured>,
+    /// The directories below it that hold most, if it was walked whole.
+    pub(super) directories: Option<Box<LargestDirectories>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +100,7 @@ impl Part {
             kind,
             path,
             measured: None,
+            directories: None,
         }
     }
 
@@ -142,7 +148,11 @@ pub(super) fn measure(
         }
         let walked = match tree {
             Some(tree) => tree.measure(now, &mut budget),
-            None => DiskUsage::of(&part.path, &mut budget),
+            None => DiskUsage::with_largest(&part.path, &mut budget).map(|walked| {
+                let (usage, largest) = walked?;
+                part.directories = shown(&largest);
+                Some(usage)
+            }),
         };
         let walked = walked.unwrap_or_else(|_| {
             Some(DiskUsage {
@@ -158,6 +168,31 @@ pub(super) fn measure(
         }
     }
     parts
+}
+
+/// The directories as records have them; the pod chooses how long their paths are.
+fn shown(largest: &walk::LargestDirectories) -> Option<Box<LargestDirectories>> {
+    let shown = |found: &walk::LargestDirectory| LargestDirectory {
+        path: cut_in_the_middle(&found.path.to_string_lossy()),
+        amount: found.amount,
+    };
+    let all = LargestDirectories {
+        by_bytes: largest.by_bytes.as_ref().map(shown),
+        by_inodes: largest.by_inodes.as_ref().map(shown),
+    };
+    (all != LargestDirectories::default()).then(|| Box::new(all))
+}
+
+/// The beginning and the end of a path say most.
+fn cut_in_the_middle(path: &str) -> String {
+    let length = path.chars().count();
+    if length <= LONGEST_PATH {
+        return path.to_owned();
+    }
+    let half = LONGEST_PATH / 2 - 1;
+    let begin: String = path.chars().take(half).collect();
+    let end: String = path.chars().skip(length - half).collect();
+    format!("{begin}..{end}")
 }
 
 fn suffices(project: &ProjectUsage, projects: Projects) -> bool {
@@ -219,12 +254,19 @@ pub(super) fn add(now: Timestamp, parts: &[Part], node: Option<u64>, usage: &mut
         }
         match &part.kind {
             // Added with those that the runtime has counted.
-            PartKind::Layer(_) | PartKind::HostPath => continue,
+            PartKind::Layer(container) => {
+                container_usage(usage, container)
+                    .directories
+                    .clone_from(&part.directories);
+                continue;
+            }
+            PartKind::HostPath => continue,
             PartKind::Logs(container) => container_usage(usage, container).logs = figures,
             PartKind::KubeletFiles => usage.kubelet_files = figures,
             PartKind::Volume(name) => usage.volumes.push(VolumeUsage {
                 name: name.clone(),
                 usage: figures,
+                directories: part.directories.clone(),
             }),
         }
         if part.kind == PartKind::KubeletFiles {

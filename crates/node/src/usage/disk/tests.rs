@@ -83,6 +83,31 @@ async fn s1_067_local_volumes_and_logs_are_found_where_the_kubelet_puts_them() {
 }
 
 #[tokio::test]
+async fn the_directory_that_holds_most_of_a_volume_is_found_where_it_is_walked() {
+    let top = tempfile::tempdir().unwrap();
+    let volume = "kubelet/pods/u0/volumes/kubernetes.io~empty-dir/scratch";
+    let long = "x".repeat(100);
+    write(
+        &top.path().join(volume).join("models").join(&long).join("a"),
+        400,
+    );
+    write(&top.path().join(volume).join("b"), 100);
+    let spec = r#"{"containers":[{"name":"c"}],"volumes":[{"name":"scratch","emptyDir":{}}]}"#;
+    for (method, expected) in [(Method::Walk, true), (Method::Changes, false)] {
+        let mut usage = Usage::default();
+        meter(top.path())
+            .measure(NOW, &set(&[spec]), &[0], method, &mut usage)
+            .await;
+        let found = usage.of(0).unwrap().volumes[0].directories.clone();
+        assert_eq!(found.is_some(), expected);
+        if let Some(found) = found.and_then(|found| found.by_bytes) {
+            let shown = format!("models/{}..{}", &long[..32], &long[..39]);
+            assert_eq!((found.path, found.amount >> 10 >= 400), (shown, true));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_pod_with_too_many_volumes_to_keep_counts_with_all_of_each_kind() {
     let top = tempfile::tempdir().unwrap();
     let volumes = top.path().join("kubelet/pods/u0/volumes");
