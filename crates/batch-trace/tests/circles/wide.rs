@@ -1,7 +1,7 @@
 //! Traces of many shapes: deep trees of queues, two kinds of GPU, elastic jobs with several tasks, bursts, nodes that join and are lost, jobs
 //! that are deleted, pods that terminate slowly or select nodes, groups and zones of nodes.
 
-use super::{ACTIONS, Case, GANG_ACTIONS, SHARES};
+use super::{ACTIONS, Case, GANG_ACTIONS, SHARES, TOPOLOGIES};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -161,15 +161,6 @@ prop_compose! {
         task
     }
 }
-
-const TOPOLOGIES: [&str; 6] = [
-    "null",
-    "null",
-    "null",
-    r#"{"highestTierAllowed": 1}"#,
-    r#"{"highestTierAllowed": 2}"#,
-    r#"{"mode": "soft", "highestTierAllowed": 1}"#,
-];
 
 prop_compose! {
     fn job(index: usize, queues: usize)(
