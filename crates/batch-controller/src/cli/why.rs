@@ -10,6 +10,7 @@ mod page;
 use super::compat::CompatArg;
 use super::connection::Connection;
 use super::extender::ExtenderFlag;
+use anyhow::anyhow;
 use clap::Args;
 use evictd_batch::conf::Conf;
 use evictd_batch::session::Setting;
@@ -25,7 +26,7 @@ const EXAMPLE: &str = "Examples:
 
   kubectl get nodes,pods,pc,jobs.batch.volcano.sh,queues.scheduling.volcano.sh,\\
 podgroups.scheduling.volcano.sh -A -o json > cluster.json
-  evictd-batch why train -n research --cluster cluster.json
+  evictd-batch why research/train --cluster cluster.json
 
 JOB is the name of a Job, a PodGroup, a pod, or an owner of pods. The file holds a
 list as above, or a session as for evictd-batch simulate.";
@@ -34,14 +35,14 @@ list as above, or a session as for evictd-batch simulate.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The name of the job.
+    /// The name of the job, or namespace/name.
     job: String,
-    /// The namespace of the job.
-    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
-    namespace: String,
+    /// The namespace of the job [default: default].
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
     /// A file instead of a cluster: objects or a session, JSON or YAML; - is stdin. Objects may be in several files, or in
     /// a directory.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "master"])]
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "master"])]
     cluster: Vec<PathBuf>,
     /// The volcano-scheduler.conf of the scheduler. Default: that in the file, or the built-in one.
     #[arg(long, value_name = "FILE")]
@@ -65,9 +66,10 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
+        let (namespace, job) = self.full_name()?;
         let cluster = if self.cluster.is_empty() {
             let of_scheduler = (&*self.scheduler_name, &self.given_conf()?);
-            live::read(&self.connection, &self.namespace, of_scheduler)?
+            live::read(&self.connection, namespace, of_scheduler)?
         } else {
             dump::read(&self.cluster)?
         };
@@ -77,11 +79,26 @@ impl Arguments {
             warn("evictd-batch", &warning);
         }
         self.extender.warn(&conf);
-        let answer = self.answer(cluster, &conf)?;
-        let title = format!("evictd-batch why {}/{}", self.namespace, self.job);
+        let answer = self.answer(cluster, &conf, (namespace, job))?;
+        let title = format!("evictd-batch why {namespace}/{job}");
         let table = |answer: &Answer, view| page::page(answer, is_given, view);
         let html = |answer: &Answer| html::html(answer, &title, is_given);
         self.output.print(&answer, table, html)
+    }
+
+    /// The namespace and the name of the job.
+    fn full_name(&self) -> Result<(&str, &str), Failure> {
+        let given = self.namespace.as_deref();
+        let Some((namespace, name)) = self.job.split_once('/') else {
+            return Ok((given.unwrap_or("default"), &self.job));
+        };
+        if let Some(other) = given.filter(|given| *given != namespace) {
+            let job = &self.job;
+            return Err(Failure::Input(anyhow!(
+                "{job} is not in the namespace {other}: leave -n {other} out"
+            )));
+        }
+        Ok((namespace, name))
     }
 
     /// The configuration, and whether it was given. If not, it may differ from that of the scheduler.
@@ -103,7 +120,12 @@ impl Arguments {
         Conf::parse(document.name(), document.text()).map_err(Failure::input)
     }
 
-    fn answer(&self, cluster: ClusterObjects, conf: &Conf) -> Result<Answer, Failure> {
+    fn answer(
+        &self,
+        cluster: ClusterObjects,
+        conf: &Conf,
+        (namespace, job): (&str, &str),
+    ) -> Result<Answer, Failure> {
         let ClusterObjects {
             cluster,
             objects,
@@ -125,6 +147,6 @@ impl Arguments {
             conf,
             compat,
         };
-        case.why(&self.namespace, &self.job).map_err(Failure::input)
+        case.why(namespace, job).map_err(Failure::input)
     }
 }

@@ -53,6 +53,24 @@ fn of_file(input: &Value, arguments: &[&str]) -> Output {
 const HEADLINE: &str =
     "train waits: 1 of its 2 pods fits on no node (too little cpu on 1 of 2 nodes)";
 
+/// `simulate` and events have the names of jobs with their namespaces, and kubectl has `-f` for files.
+#[test]
+fn a_job_is_also_named_with_its_namespace() {
+    let asked = |arguments: &[&str]| {
+        let mut command = batch();
+        command.arg("why").args(arguments);
+        program::run(&mut command, list(objects()).to_string())
+    };
+    assert!(page(&asked(&["default/train", "-f", "-"])).starts_with(HEADLINE));
+    let same = ["default/train", "-n", "default", "--cluster", "-"];
+    assert!(page(&asked(&same)).starts_with(HEADLINE));
+    let refused = refusal(&asked(&["default/train", "-n", "gold", "-f", "-"]), 2);
+    assert!(
+        refused.contains("default/train is not in the namespace gold: leave -n gold out"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn the_first_line_is_the_answer_and_the_page_fits_eighty_columns() {
     let whole = page(&of_file(&list(objects()), &[]));

@@ -41,7 +41,12 @@ pub(super) fn page(runs: &[Run], view: View) -> String {
     let mut parts = Vec::new();
     if let Some(first) = runs.first() {
         let (jobs, queues) = (first.report.jobs, first.report.queues.len());
-        parts.push(view.sentence(&format!("{jobs} jobs in {queues} queues.")));
+        let counted = |count: usize, thing: &str| match count {
+            1 => format!("1 {thing}"),
+            _ => format!("{count} {thing}s"),
+        };
+        let (jobs, queues) = (counted(jobs, "job"), counted(queues, "queue"));
+        parts.push(view.sentence(&format!("{jobs} in {queues}.")));
     }
     let legend = runs.iter().zip(NAMES).map(|(run, name)| {
         let heading = if runs.len() > 1 {
