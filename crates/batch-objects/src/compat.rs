@@ -168,9 +168,9 @@ pub enum Difference {
     /// Tasks of which a gang needs a number (`minTaskMember`) are placed before others of the job. A queue's share is usable for a
     /// gang only if it has room for them. In Volcano the others may take their room, so that the job never starts.
     NeededRolesFirst,
-    /// Allocate tries a gang again with its largest tasks first, if the order of its tasks has not placed it. In Volcano small tasks
-    /// may take the only nodes that are large enough for others, so that the job never starts.
-    LargestFirst,
+    /// If the order of its tasks has not placed a gang, allocate tries again: first the tasks that the fewest nodes take, and of
+    /// these the largest. In Volcano other tasks may take the only nodes for them, so that the job never starts.
+    HardestFirst,
 }
 
 /// The differences that apply. It is a small value, so it is passed by copy.
@@ -178,7 +178,7 @@ pub enum Difference {
 pub struct Compat(u64);
 
 /// The number of differences.
-const COUNT: u32 = Difference::LargestFirst as u32 + 1;
+const COUNT: u32 = Difference::HardestFirst as u32 + 1;
 
 impl Compat {
     /// Every difference applies.

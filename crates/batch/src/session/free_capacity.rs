@@ -1,11 +1,11 @@
 //! The free capacity of nodes for gangs, each beside the ones before it. Pods per node are counted; affinities within
 //! one gang are ignored, so a gang that fits is never rejected.
 
-use super::evaluate::{Evaluator, View};
+use super::evaluate::{Evaluator, TaskKind, View};
 use super::eviction_kind::EvictionKind;
 use super::gang::{Gang, Part};
 use super::packing::{Bin, Packed, Size, pack};
-use crate::session::snapshot::ids::{ClassId, DomainId, JobId, QueueId};
+use crate::session::snapshot::ids::{DomainId, JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, EPSILON, Resource};
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
@@ -13,10 +13,10 @@ use hashbrown::HashMap;
 /// A victim pool: the candidates for eviction for jobs of a queue with a priority.
 pub(crate) type VictimPool = (EvictionKind, QueueId, i32);
 
-/// Pods that are alike: by equivalence class, or by request.
+/// Pods that are alike; by their request where they are not made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kind {
-    Class(ClassId),
+    Task(TaskKind),
     Request(Vec<(Dim, u64)>),
 }
 
@@ -187,8 +187,8 @@ impl FreeCapacity {
         if query.pool.is_none() && times(&part.request, |dim| self.largest.get(dim)) == 0 {
             return None;
         }
-        let class = part.task.and_then(|task| evaluator.class(view, task));
-        let kind = class.map_or_else(|| Kind::Request(bits(&part.request)), Kind::Class);
+        let kind = part.task.and_then(|task| evaluator.kind(view, task));
+        let kind = kind.map_or_else(|| Kind::Request(bits(&part.request)), Kind::Task);
         let key = (kind, query.pool, query.excluded, query.within);
         let mut results = self.results.get(&key).copied().unwrap_or_default();
         if results.most.is_some_and(|most| most < part.count) {

@@ -65,6 +65,7 @@ mod packing;
 mod plain;
 mod plugins;
 mod pod_id;
+mod predicates;
 mod priority_queue;
 mod reservation;
 mod simulation;

@@ -169,7 +169,7 @@ fn a_gang_is_tried_again_with_its_largest_tasks_first() {
             .pod("new-work-0", "new", "4", &json!({}))
             .pod("new-work-1", "new", large, &json!({}))
     };
-    let difference = Difference::LargestFirst;
+    let difference = Difference::HardestFirst;
     let only = Compat::VOLCANO.with(difference);
     for (large, compat, pods) in [
         ("5", Compat::VOLCANO, 0),
@@ -189,6 +189,48 @@ fn a_gang_is_tried_again_with_its_largest_tasks_first() {
             .collect::<Vec<_>>()
     };
     assert_eq!(message(only), message(Compat::VOLCANO));
+}
+
+/// The free pod comes first, and the best node for it is the only one for the other.
+#[test]
+fn a_gang_is_tried_again_with_the_tasks_that_few_nodes_take_first() {
+    let tiers: [&[&str]; 2] = [&["priority", "gang"], &["predicates", "nodeorder"]];
+    let confined = json!({"spec": {"nodeSelector": {"disk": "ssd"}}});
+    let labelled = json!({"metadata": {"labels": {"disk": "ssd"}}});
+    let scenario = Scenario::new(&conf("allocate", &tiers))
+        .node_with("a", "4", &labelled)
+        .node("b", "4")
+        .job("new", 2, "Inqueue")
+        .pod("new-work-0", "new", "4", &json!({}))
+        .pod("new-work-1", "new", "4", &confined);
+    let difference = Difference::HardestFirst;
+    for (compat, pods) in [
+        (Compat::VOLCANO, 0),
+        (Compat::EVICTD.without(difference), 0),
+        (Compat::VOLCANO.with(difference), 2),
+        (Compat::EVICTD, 2),
+    ] {
+        assert_eq!(scenario.run_as(compat).binds.len(), pods);
+    }
+}
+
+/// Both jobs have pods of one kind, and plugin nodegroup refuses those of queue `r` everywhere.
+#[test]
+fn a_job_is_let_in_whatever_is_refused_to_equal_pods_of_another_queue() {
+    let affinity =
+        json!({"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["g"]}});
+    let group = "{name: nodegroup, arguments: {strict: false}}";
+    let conf = conf("enqueue, allocate", &[&["gang"], &["predicates", group]]);
+    let ours = Scenario::new(&conf)
+        .node("a", "4")
+        .queue("r", &json!({"affinity": affinity, "priority": 5}))
+        .job_with("refused", 1, "Pending", &json!({"queue": "r"}))
+        .waiting("refused", 1, "2")
+        .job("new", 1, "Pending")
+        .waiting("new", 1, "2")
+        .run_as(Compat::VOLCANO.with(Difference::EnqueueWhatFits));
+    assert_eq!(phase(&ours, "refused"), "Pending");
+    assert_eq!(phase(&ours, "new"), "Inqueue");
 }
 
 #[test]

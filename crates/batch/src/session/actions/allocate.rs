@@ -5,7 +5,7 @@ use crate::conf::Action;
 use crate::session::Session;
 use crate::session::actions::domain_placement;
 use crate::session::actions::group_placement::{self, PendingParts};
-use crate::session::actions::largest_first;
+use crate::session::actions::hardest_first;
 use crate::session::actions::task_placement::{self, Goal};
 use crate::session::domain_search;
 use crate::session::priority_queue::PriorityQueue;
@@ -201,7 +201,7 @@ fn turn(
         }
     });
     if target.within.is_none() {
-        largest_first::try_again(session, &mut operations, tasks, job);
+        hardest_first::try_again(session, &mut operations, tasks, job);
     }
     // A gang starts as a whole. One that will be complete after pending evictions keeps its places for this session.
     // Anything less gives its room back to the next job.

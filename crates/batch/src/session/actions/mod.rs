@@ -8,7 +8,7 @@ mod domain_placement;
 mod enqueue;
 mod gang_evict;
 mod group_placement;
-mod largest_first;
+mod hardest_first;
 mod preempt;
 mod reclaim;
 mod shuffle;

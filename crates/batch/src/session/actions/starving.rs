@@ -1,11 +1,12 @@
 //! The shared parts of preempt and reclaim: which tasks starve, and where they could be placed.
 
 use crate::session::Session;
+use crate::session::evaluate::TaskKind;
 use crate::session::eviction_kind::EvictionKind;
 use crate::session::plugins::Tiers;
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::snapshot::Snapshot;
-use crate::session::snapshot::ids::{ClassId, JobId, QueueId, TaskId};
+use crate::session::snapshot::ids::{JobId, QueueId, TaskId};
 use crate::session::snapshot::roles::Role;
 use crate::session::snapshot::task::Status;
 use evictd_batch_objects::Difference;
@@ -16,9 +17,9 @@ use hashbrown::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct Refused(HashMap<(JobId, Role), Vec<bool>>);
 
-/// The equivalence classes of a job's tasks for which no victims were found. Tasks of the same class would fail alike.
+/// The kinds of a job's tasks for which no victims were found. Tasks of the same kind would fail alike.
 #[derive(Debug, Default)]
-pub(super) struct Failed(Vec<ClassId>);
+pub(super) struct Failed(Vec<TaskKind>);
 
 /// Jobs that lack something, by queue, and their tasks that wait.
 pub(super) struct Starving {
@@ -59,18 +60,18 @@ pub(super) fn resembles_failed(session: &mut Session<'_>, task: TaskId, failed: 
     session.tx.compat.has(Difference::ExactUndo)
         && session.tx.snapshot.tasks[task].nominated.is_empty()
         && !failed.0.is_empty()
-        && class_of(session, task).is_some_and(|class| failed.0.contains(&class))
+        && kind_of(session, task).is_some_and(|kind| failed.0.contains(&kind))
 }
 
 pub(super) fn record_failed(session: &mut Session<'_>, task: TaskId, failed: &mut Failed) {
     if session.tx.snapshot.tasks[task].nominated.is_empty() {
-        failed.0.extend(class_of(session, task));
+        failed.0.extend(kind_of(session, task));
     }
 }
 
-fn class_of(session: &mut Session<'_>, task: TaskId) -> Option<ClassId> {
+fn kind_of(session: &mut Session<'_>, task: TaskId) -> Option<TaskKind> {
     let (evaluator, view) = session.evaluation();
-    evaluator.class(view, task)
+    evaluator.kind(view, task)
 }
 
 /// Whether a task is a candidate for eviction, before plugins are asked.

@@ -1,11 +1,11 @@
 //! The answers of all nodes for one equivalence class. While no filter or score looks beyond one node, only changed
 //! nodes are evaluated again, and the best node is known without a scan.
 
-use super::View;
 use super::node_plugins::NodePlugins;
 use super::winner_tree::{Rating, WinnerTree};
+use super::{TaskKind, View};
 use crate::session::snapshot::fit::{FitError, NO_REASON, ReasonId, Reasons, Refusal};
-use crate::session::snapshot::ids::{ClassId, DomainId, TaskId};
+use crate::session::snapshot::ids::{DomainId, TaskId};
 use crate::session::snapshot::resource::Resource;
 use evictd_placement::{Filter, Here, NodeId, Pod, Rejection, Score, filter};
 use hashbrown::HashMap;
@@ -28,9 +28,7 @@ struct Scaled {
 /// The key of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EvaluationKey {
-    pub(super) class: ClassId,
-    /// Further keys on which the answers of plugins depend.
-    pub(super) of_plugins: u32,
+    pub(super) kind: TaskKind,
     /// Whether nodes without room refuse.
     pub(super) needs_room: bool,
     /// Whether nodes refuse that are reserved for another job.

@@ -24,7 +24,16 @@ use node_plugins::NodePlugins;
 /// The number of cached evaluations; an evicted class is evaluated anew.
 const MOST_CLASSES: usize = 32;
 
-pub(crate) use node_plugins::static_filters;
+/// Why a task without a compiled pod gets no node.
+const NO_POD: &str = "it is on a node already";
+
+/// Tasks of one kind get the same answer of every node: their specs are of one class, and plugins treat them alike, such as
+/// those of one queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TaskKind {
+    class: ClassId,
+    of_plugins: u32,
+}
 
 /// The state that filters and scores read.
 #[derive(Clone, Copy)]
@@ -113,11 +122,20 @@ impl Evaluator {
         }
     }
 
-    /// The equivalence class of a task. `None` for one that is on a node or cannot be compiled.
+    /// The equivalence class of a task's spec. `None` for one that is on a node or cannot be compiled.
     pub(crate) fn class(&mut self, view: View<'_>, task: TaskId) -> Option<ClassId> {
         let task = &view.snapshot.tasks[task];
         let pod = task.pod.as_ref()?;
         Some(self.classes.of(view.cluster, pod, &task.request))
+    }
+
+    /// The kind of a task. `None` for one that is on a node or cannot be compiled.
+    pub(crate) fn kind(&mut self, view: View<'_>, task: TaskId) -> Option<TaskKind> {
+        let class = self.class(view, task)?;
+        let keys = view.plugins.node_keys(view.snapshot, task);
+        let next = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
+        let of_plugins = *self.keys.entry(keys).or_insert(next);
+        Some(TaskKind { class, of_plugins })
     }
 
     /// Whether a node might take a task if it had room there; with `others_go`, after evictions. Filters that look
@@ -152,16 +170,15 @@ impl Evaluator {
     ) -> Result<usize, FitError> {
         let task = &view.snapshot.tasks[id];
         let Some(pod) = &task.pod else {
-            let words = task.mistake.as_deref().unwrap_or("it is on a node already");
+            let words = task.mistake.as_deref().unwrap_or(NO_POD);
             return Err(FitError::Words(words.into()));
         };
-        let class = self.classes.of(view.cluster, pod, &task.request);
+        let Some(kind) = self.kind(view, id) else {
+            return Err(FitError::Words(NO_POD.into()));
+        };
         self.clock += 1;
-        let keys = view.plugins.node_keys(view.snapshot, id);
-        let next = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
         let key = EvaluationKey {
-            class,
-            of_plugins: *self.keys.entry(keys).or_insert(next),
+            kind,
             needs_room,
             // A task that requests nothing takes no reserved room.
             excluded: !view.reserved.is_empty()

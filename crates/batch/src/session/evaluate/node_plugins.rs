@@ -1,12 +1,12 @@
-//! Which filters and scores have a say, from the configuration (S6-135 to S6-137).
+//! Which filters and scores decide, from the configuration (S6-136, S6-137).
 
 use super::binpack::Binpack;
 use crate::conf::{Arguments, Plugin as Loaded, PluginName, Switch};
+use crate::session::predicates;
 use crate::session::snapshot::resource::Dims;
 use evictd_placement::plugins::{
-    DynamicResources, ImageLocality, InterPodAffinity, NodeAffinity, NodePorts,
-    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits,
-    PodTopologySpread, Strategy, TaintToleration, VolumeBinding, VolumeZone, WeightedResource,
+    ImageLocality, InterPodAffinity, NodeAffinity, NodeResourcesBalancedAllocation,
+    NodeResourcesFit, PodTopologySpread, Strategy, TaintToleration, WeightedResource,
 };
 use evictd_placement::{Cluster, Plugin, Pod, PreFilter};
 
@@ -42,12 +42,12 @@ fn fit(strategy: Strategy) -> Box<dyn Plugin> {
 
 impl NodePlugins {
     pub(super) fn new(tiers: &[Vec<Loaded>], dims: &Dims) -> Self {
-        let mut node_plugins = Self::default();
+        let mut node_plugins = Self {
+            filters: predicates::filters(tiers),
+            ..Self::default()
+        };
         for plugin in tiers.iter().flatten() {
             match plugin.name {
-                PluginName::Predicates if plugin.at(Switch::Predicate) => {
-                    node_plugins.filters = filters(&plugin.arguments);
-                }
                 PluginName::NodeOrder if plugin.at(Switch::NodeOrder) => {
                     node_plugins.scorers = scorers(&plugin.arguments);
                 }
@@ -72,51 +72,6 @@ impl NodePlugins {
             ))
         })
     }
-}
-
-/// The enabled filters whose result depends on the pod's spec and the node alone.
-pub(crate) fn static_filters(tiers: &[Vec<Loaded>], dims: &Dims) -> Vec<Box<dyn Plugin>> {
-    let mut filters = NodePlugins::new(tiers, dims).filters;
-    let names = ["NodeUnschedulable", "NodeAffinity", "TaintToleration"];
-    filters.retain(|filter| names.contains(&filter.name()));
-    filters
-}
-
-fn filters(arguments: &Arguments) -> Vec<Box<dyn Plugin>> {
-    let switched: [(&str, Box<dyn Plugin>); 10] = [
-        ("", Box::new(NodeUnschedulable)),
-        (
-            "predicate.NodeAffinityEnable",
-            Box::new(NodeAffinity::default()),
-        ),
-        ("predicate.TaintTolerationEnable", Box::new(TaintToleration)),
-        ("predicate.NodePortsEnable", Box::new(NodePorts)),
-        (
-            "predicate.PodAffinityEnable",
-            Box::new(InterPodAffinity::default()),
-        ),
-        (
-            "predicate.NodeVolumeLimitsEnable",
-            Box::new(NodeVolumeLimits),
-        ),
-        ("predicate.VolumeZoneEnable", Box::new(VolumeZone)),
-        (
-            "predicate.PodTopologySpreadEnable",
-            Box::new(PodTopologySpread::without_defaults()),
-        ),
-        (
-            "predicate.VolumeBindingEnable",
-            Box::new(VolumeBinding::default()),
-        ),
-        (
-            "predicate.DynamicResourceAllocationEnable",
-            Box::new(DynamicResources),
-        ),
-    ];
-    let on = switched
-        .into_iter()
-        .filter(|(key, _)| arguments.boolean(key, true));
-    on.map(|(_, plugin)| plugin).collect()
 }
 
 fn scorers(arguments: &Arguments) -> Vec<Scorer> {

@@ -2,7 +2,7 @@
 //! for any pending job. Other queues use it until that changes.
 
 use super::shares::{QueueShare, ReducedShare, Shares};
-use super::usable_nodes::{Demand, SetId, UsableNodes};
+use super::usable_nodes::{Alike, Demand, SetId, UsableNodes};
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::{JobId, QueueId};
 use crate::session::snapshot::resource::{Dim, Resource, Unnamed, share};
@@ -30,13 +30,6 @@ struct Want<'s> {
     by_set: BTreeMap<SetId, Resource>,
     /// Any number of these besides.
     rest: Vec<Alike<'s>>,
-}
-
-/// Equal tasks.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Alike<'s> {
-    pub(super) one: Demand<'s>,
-    pub(super) count: usize,
 }
 
 /// Lowers deserved shares to the usable amounts, largest surplus first, because one queue's surplus may be what another
@@ -233,26 +226,6 @@ fn take(rooms: &mut BTreeMap<SetId, Resource>, set: SetId, part: &Resource) {
     }
 }
 
-impl<'s> Alike<'s> {
-    /// Runs of equal demands, because equal tasks come one after the other.
-    pub(super) fn runs(demands: &[Demand<'s>]) -> impl Iterator<Item = Self> {
-        let runs = demands.chunk_by(|one, other| one == other);
-        runs.filter_map(|run| {
-            let (one, count) = (*run.first()?, run.len());
-            Some(Self { one, count })
-        })
-    }
-
-    /// The part of an amount that these tasks alone can use. No task uses what is smaller than it.
-    fn used_of(&self, left: &Resource) -> Resource {
-        let request = self.one.request;
-        let asked = request.some().filter(|(dim, _)| *dim != Dim::PODS);
-        let mut used = request.clone();
-        used.scale(whole_times(asked, left).min(number(self.count)));
-        used
-    }
-}
-
 impl<'s> Wants<'s> {
     fn sets(&self) -> impl Iterator<Item = SetId> {
         self.jobs.iter().flat_map(|want| {
@@ -323,14 +296,4 @@ fn lacking_first(snapshot: &Snapshot, job: JobId, tasks: &mut Vec<&Task>) -> usi
     tasks.extend(needed);
     tasks.extend(others);
     count
-}
-
-pub(super) fn number(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
-}
-
-/// How many such requests fit into an amount.
-pub(super) fn whole_times(request: impl Iterator<Item = (Dim, f64)>, amount: &Resource) -> f64 {
-    let times = request.map(|(dim, asked)| (amount.get(dim) / asked).floor());
-    times.fold(f64::from(u32::MAX), f64::min)
 }

@@ -2,11 +2,10 @@
 //! these amounts starts no pod.
 
 use super::node_group::NodeGroup;
-use super::redistribution::{Alike, number, whole_times};
 use crate::conf::Conf;
-use crate::session::evaluate;
+use crate::session::predicates;
 use crate::session::snapshot::ids::QueueId;
-use crate::session::snapshot::resource::Resource;
+use crate::session::snapshot::resource::{Dim, Resource};
 use crate::session::snapshot::task::Task;
 use crate::session::snapshot::{Job, Snapshot};
 use evictd_placement::{
@@ -30,6 +29,13 @@ pub(super) struct SetId(usize);
 pub(super) struct Demand<'s> {
     pub(super) request: &'s Resource,
     pub(super) set: SetId,
+}
+
+/// Equal tasks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alike<'s> {
+    pub(super) one: Demand<'s>,
+    pub(super) count: usize,
 }
 
 struct NodeSet {
@@ -78,7 +84,7 @@ impl<'s> UsableNodes<'s> {
             snapshot,
             cluster,
             node_group: NodeGroup::of_conf(snapshot, cluster, conf),
-            filters: evaluate::static_filters(&conf.tiers, &snapshot.dims),
+            filters: predicates::of_specs(&conf.tiers),
             sets: vec![all],
             by_template: HashMap::new(),
             by_key: HashMap::new(),
@@ -272,4 +278,34 @@ impl<'s> UsableNodes<'s> {
             count.min(most)
         }
     }
+}
+
+impl<'s> Alike<'s> {
+    /// Runs of equal demands, because equal tasks come one after the other.
+    pub(super) fn runs(demands: &[Demand<'s>]) -> impl Iterator<Item = Self> {
+        let runs = demands.chunk_by(|one, other| one == other);
+        runs.filter_map(|run| {
+            let (one, count) = (*run.first()?, run.len());
+            Some(Self { one, count })
+        })
+    }
+
+    /// The part of an amount that these tasks alone can use. No task uses what is smaller than it.
+    pub(super) fn used_of(&self, left: &Resource) -> Resource {
+        let request = self.one.request;
+        let asked = request.some().filter(|(dim, _)| *dim != Dim::PODS);
+        let mut used = request.clone();
+        used.scale(whole_times(asked, left).min(number(self.count)));
+        used
+    }
+}
+
+fn number(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// How many such requests fit into an amount.
+fn whole_times(request: impl Iterator<Item = (Dim, f64)>, amount: &Resource) -> f64 {
+    let times = request.map(|(dim, asked)| (amount.get(dim) / asked).floor());
+    times.fold(f64::from(u32::MAX), f64::min)
 }

@@ -1,17 +1,20 @@
-//! The second attempt for a gang with tasks of several sizes: the largest first.
+//! The second attempt for a gang of unlike tasks: those that the fewest nodes take first, and of these the largest.
 
 use crate::conf::Action;
 use crate::session::Session;
 use crate::session::actions::domain_placement;
 use crate::session::actions::task_placement;
-use crate::session::evaluate::Turn;
+use crate::session::evaluate::{Evaluator, TaskKind, Turn, View};
 use crate::session::priority_queue::PriorityQueue;
 use crate::session::reservation;
 use crate::session::snapshot::ids::{JobId, TaskId};
+use crate::session::snapshot::resource::Unnamed;
 use crate::session::transaction::Operations;
 use evictd_batch_objects::Difference;
+use evictd_placement::NodeId;
+use hashbrown::HashMap;
 
-/// Places a gang that its own order of tasks could not place: small tasks may have taken the only nodes for large ones.
+/// Places a gang that its own order of tasks could not place: other tasks may have taken the only nodes for some.
 /// `operations` are those of the first attempt, and then those of the second one.
 pub(super) fn try_again(
     session: &mut Session<'_>,
@@ -22,11 +25,11 @@ pub(super) fn try_again(
     let tiers = session.tx.tiers();
     let is_placed = tiers.is_ready(job) || tiers.is_pipelined(job) || tiers.has_unknown_places(job);
     // Where no task found a node, no order helps.
-    if is_placed || operations.placed() == 0 || !session.tx.compat.has(Difference::LargestFirst) {
+    if is_placed || operations.placed() == 0 || !session.tx.compat.has(Difference::HardestFirst) {
         return;
     }
     session.tx.discard(std::mem::take(operations));
-    let Some(gang) = by_size(session, job) else {
+    let Some(gang) = by_difficulty(session, job) else {
         return;
     };
     let failed = domain_placement::take_attempt(&mut session.tx.snapshot, job);
@@ -39,8 +42,47 @@ pub(super) fn try_again(
     }
 }
 
-/// The tasks that a job lacks to start, the largest first. `None` if all of them have the same size.
-fn by_size(session: &Session<'_>, job: JobId) -> Option<Vec<TaskId>> {
+/// The tasks that a job lacks to start, the hardest to place first. `None` if all of them are alike.
+fn by_difficulty(session: &mut Session<'_>, job: JobId) -> Option<Vec<TaskId>> {
+    let gang = gang_of(session, job);
+    let mut by_kind: HashMap<TaskKind, usize> = HashMap::new();
+    let mut rated = Vec::with_capacity(gang.len());
+    for task in gang {
+        let (evaluator, view) = session.evaluation();
+        let kind = evaluator.kind(view, task)?;
+        let nodes = by_kind
+            .entry(kind)
+            .or_insert_with(|| usable_nodes(evaluator, view, task));
+        rated.push((*nodes, task));
+    }
+    let snapshot = &session.tx.snapshot;
+    let request = |task: TaskId| &snapshot.tasks[task].request;
+    let size = |task: TaskId| request(task).dominant(&snapshot.total).1;
+    rated.sort_by(|(few, one), (many, other)| {
+        let by_nodes = few.cmp(many);
+        by_nodes.then_with(|| size(*other).total_cmp(&size(*one)))
+    });
+    let differ = rated.windows(2).any(|pair| {
+        let [(few, one), (many, other)] = pair else {
+            return false;
+        };
+        few != many || request(*one) != request(*other)
+    });
+    differ.then(|| rated.into_iter().map(|(_, task)| task).collect())
+}
+
+/// How many nodes might take a task if no other pod was there.
+fn usable_nodes(evaluator: &mut Evaluator, view: View<'_>, task: TaskId) -> usize {
+    let request = &view.snapshot.tasks[task].request;
+    let might_take = |node: &NodeId| {
+        let allocatable = &view.snapshot.nodes[node.index()].allocatable;
+        request.within(allocatable, Unnamed::Zero) && evaluator.might_take(view, task, *node, true)
+    };
+    view.snapshot.node_ids().filter(might_take).count()
+}
+
+/// The tasks that a job lacks to start: those that its roles need, and of the others the smallest.
+fn gang_of(session: &Session<'_>, job: JobId) -> Vec<TaskId> {
     let tiers = session.tx.tiers();
     let snapshot = tiers.snapshot;
     let mut waiting = task_placement::waiting(tiers, job);
@@ -56,12 +98,7 @@ fn by_size(session: &Session<'_>, job: JobId) -> Option<Vec<TaskId>> {
     others.sort_by(|one, other| size(one).total_cmp(&size(other)));
     let further = domain_placement::missing(snapshot, job).saturating_sub(gang.len());
     gang.extend(others.into_iter().take(further));
-    gang.sort_by(|one, other| size(other).total_cmp(&size(one)));
-    let request = |task: &TaskId| &snapshot.tasks[*task].request;
-    let differ = gang
-        .windows(2)
-        .any(|pair| request(&pair[0]) != request(&pair[1]));
-    differ.then_some(gang)
+    gang
 }
 
 /// Places these tasks in their order, up to the first that finds no node.
@@ -70,15 +107,15 @@ fn place_all(session: &mut Session<'_>, job: JobId, gang: &[TaskId]) -> Operatio
     let mut operations = Operations::default();
     let caches = task_placement::caches_refusals(session, Action::Allocate);
     let mut turn = None;
-    let mut last: Option<TaskId> = None;
+    let mut last: Option<TaskKind> = None;
     for task in gang {
-        let tasks = &session.tx.snapshot.tasks;
-        let same = last.is_some_and(|last| tasks[last].request == tasks[*task].request);
-        // Nodes that refused a large task may take a small one of the same role.
-        if caches && !same {
+        let (evaluator, view) = session.evaluation();
+        let kind = evaluator.kind(view, *task);
+        // Nodes that refused one task may take another of the same role.
+        if caches && last != kind {
             turn = Some(Turn::default());
         }
-        last = Some(*task);
+        last = kind;
         if !reservation::is_allocatable(session, queue, *task) {
             break;
         }
