@@ -25,6 +25,7 @@ mod scenario;
 mod table_f;
 mod tree_victims;
 mod trees;
+mod victim_order;
 mod volumes;
 
 /// A scenario in which 20 s pass before each event.
