@@ -23,6 +23,7 @@ mod rows;
 #[path = "../scenario/mod.rs"]
 mod scenario;
 mod table_f;
+mod tree_order;
 mod tree_victims;
 mod trees;
 mod victim_order;
