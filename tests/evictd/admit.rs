@@ -598,22 +598,3 @@ fn limits_alone_are_requests_of_a_pod_that_no_api_server_has_stored() {
         );
     }
 }
-
-/// The class of a pod without a status follows from the release of the node's kubelet.
-#[test]
-fn s7_226_empty_resources_of_a_pod_make_it_best_effort_in_1_36_only() {
-    let files = files();
-    let requests = json!({"requests": {"memory": "1Mi"}});
-    let pod = json!({"kind": "Pod", "metadata": {"name": "web"},
-        "spec": {"resources": {}, "containers": [{"name": "c", "image": "x", "resources": requests}]}});
-    let pod = files.bench.json("pod.json", &pod);
-    for (version, allowed) in [("v1.36.2", false), ("v1.37.0", true)] {
-        let node = json!({"kind": "Node", "metadata": {"name": "node-1"}, "status": {
-            "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "110"},
-            "nodeInfo": {"kubeletVersion": version},
-            "conditions": [{"type": "Ready", "status": "True"}, {"type": "MemoryPressure", "status": "True"}]}});
-        let node = files.bench.json("node.json", &node);
-        let found = answer(&["--pod", &pod, "--node", &node]);
-        assert_eq!(found["allowed"], allowed, "{version}: {found}");
-    }
-}
