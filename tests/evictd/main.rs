@@ -18,6 +18,7 @@ mod faults;
 mod monitoring;
 mod outputs;
 mod packaging;
+mod quality;
 mod run_daemon;
 mod schema;
 mod service;

@@ -1,9 +1,9 @@
 //! The schedule, the time zone and the name of a cron job (S6-246). Its job template is not looked at.
 
 use super::field::quoted;
-use super::names;
 use evictd_batch_workflows::schedule::{Schedule, zone};
 use evictd_batch_workflows::{CronJob, CronJobSpec};
+use evictd_pod::names;
 
 /// Names of jobs end with the minutes since 1970, and are labels.
 const LONGEST_NAME: usize = 52;

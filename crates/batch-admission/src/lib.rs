@@ -26,7 +26,6 @@ mod hyper_node;
 mod job;
 mod job_flow;
 mod known;
-mod names;
 mod patch;
 mod pod;
 mod pod_group;
@@ -40,8 +39,8 @@ pub use bounds::{
     Excess, MOST_AMOUNTS, MOST_BYTES, MOST_CONTAINERS, MOST_PARTS, MOST_POLICIES, MOST_TASKS,
     MOST_VOLUMES, check_text,
 };
+pub use evictd_pod::names::dns_subdomain;
 pub use known::Known;
-pub use names::dns_subdomain;
 pub use patch::{Op, PatchOperation, patched};
 pub use question::{Answer, Namespace, Question, QuestionError};
 

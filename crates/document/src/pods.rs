@@ -9,6 +9,7 @@ use crate::objects::{
     Assumptions, InvalidField, Loader, ObjectsError, OtherObject, Receiver, Source,
 };
 use evictd_manifests::Object;
+use evictd_pod::compatibility::Release;
 use evictd_pod::node::Lease;
 use evictd_pod::pod::system_priority;
 use evictd_pod::{Node, Pod, wire};
@@ -17,6 +18,8 @@ use std::path::Path;
 
 #[derive(Debug, Default)]
 struct NodeObjects {
+    /// It gives a pod without a status its QoS class.
+    release: Release,
     pods: Vec<Pod>,
     nodes: Vec<Node>,
     leases: Vec<Lease>,
@@ -28,7 +31,7 @@ impl Receiver for NodeObjects {
     fn take(&mut self, object: Object) -> Result<(), InvalidField> {
         self.count(object.kind().as_str());
         match object {
-            Object::Pod(manifest) => self.pods.push(convert(manifest.pod)),
+            Object::Pod(manifest) => self.pods.push(convert(manifest.pod, self.release)),
             Object::Node(node) => self.nodes.push(*node),
             _ => {}
         }
@@ -67,8 +70,11 @@ impl NodeObjects {
 }
 
 impl Document {
-    fn node_objects(&self) -> Result<NodeObjects, DocumentError> {
-        let mut objects = NodeObjects::default();
+    fn node_objects(&self, release: Release) -> Result<NodeObjects, DocumentError> {
+        let mut objects = NodeObjects {
+            release,
+            ..NodeObjects::default()
+        };
         let mut loader = Loader::of_kubelet(&mut objects);
         let name = self.name().to_owned();
         if self.is_json() {
@@ -93,7 +99,11 @@ impl Document {
     /// # Errors
     /// All mistakes that one pass finds, with place, pod and key; and if there are only other objects.
     pub fn pods(&self) -> Result<Vec<Pod>, DocumentError> {
-        let objects = self.node_objects()?;
+        self.pods_of_release(Release::default())
+    }
+
+    fn pods_of_release(&self, release: Release) -> Result<Vec<Pod>, DocumentError> {
+        let objects = self.node_objects(release)?;
         if objects.pods.is_empty() && !objects.counts.is_empty() {
             return Err(self.wrong(objects.lack("Pod")));
         }
@@ -105,7 +115,15 @@ impl Document {
     /// # Errors
     /// As for [`Self::pods`], and unless there is exactly one pod.
     pub fn pod(&self) -> Result<Pod, DocumentError> {
-        let pods = self.pods()?;
+        self.pod_of_release(Release::default())
+    }
+
+    /// Reads the only pod as [`Self::pod`] does. The release gives it a QoS class if its status has none.
+    ///
+    /// # Errors
+    /// As for [`Self::pod`].
+    pub fn pod_of_release(&self, release: Release) -> Result<Pod, DocumentError> {
+        let pods = self.pods_of_release(release)?;
         let [pod] = <[Pod; 1]>::try_from(pods).map_err(|pods| {
             let count = pods.len();
             self.wrong(format!("holds {count} pods; exactly one is needed"))
@@ -118,7 +136,7 @@ impl Document {
     /// # Errors
     /// All mistakes that one pass finds, and unless there is exactly one node.
     pub fn node_and_lease(&self) -> Result<(Node, Option<Lease>), DocumentError> {
-        let mut objects = self.node_objects()?;
+        let mut objects = self.node_objects(Release::default())?;
         let node = match objects.nodes.len() {
             1 => objects.nodes.pop(),
             _ => None,
@@ -161,11 +179,11 @@ pub fn pods_at(path: &Path) -> Result<(Vec<Pod>, Assumptions), ObjectsError> {
 }
 
 /// A manifest names only the priority class. The API server resolves its value, which is known for built-in classes.
-fn convert(mut pod: wire::Pod) -> Pod {
+fn convert(mut pod: wire::Pod, release: Release) -> Pod {
     let class = &pod.spec.priority_class_name;
     // The API server resolves other classes; of a file only the two built-in ones are known.
     pod.spec.priority = pod.spec.priority.or_else(|| system_priority(class));
-    Pod::from_wire(pod)
+    Pod::of_release(pod, release)
 }
 
 /// A UID that the API server has given to another pod cannot belong to a static pod. A pod that claims such a UID is no

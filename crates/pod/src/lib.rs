@@ -11,6 +11,7 @@
 pub mod compatibility;
 pub mod defaults;
 pub mod duration;
+pub mod names;
 pub mod node;
 pub mod pod;
 pub mod predicates;

@@ -1,5 +1,6 @@
 //! The Node object in dumps and API answers, with only the fields that are used.
 
+use crate::compatibility::Release;
 use crate::toleration;
 use crate::wire::{Condition, Metadata, ResourceList, Taint, Toleration, null_is_default};
 use jiff::Timestamp;
@@ -86,6 +87,14 @@ impl NodeInfo {
         let version = self.kubelet_version.strip_prefix('v')?;
         let mut parts = version.split('.');
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+
+    /// The release of the kubelet; the default one if its version is not known.
+    pub fn release(&self) -> Release {
+        self.kubelet()
+            .map_or_else(Release::default, |(major, minor)| {
+                Release::of_version(major, minor)
+            })
     }
 }
 

@@ -1,7 +1,9 @@
 //! The pod with everything that decisions need, computed once from the API object.
 
 use crate::{
-    Quantity, defaults,
+    Quantity,
+    compatibility::Release,
+    defaults,
     requests::{self, Counted, Requests, Resize, ResizeState},
     resources::{self, QosClass},
     wire::{self, OwnerReference, PodSpec, ResourceList, Shared, TextMap, Toleration},
@@ -135,10 +137,16 @@ pub struct Volume {
 impl Pod {
     /// Compiles an API object. Defaults are set first. During an in-place resize the allocated requests replace those
     /// of the spec (S1-068).
-    pub fn from_wire(mut pod: wire::Pod) -> Self {
+    pub fn from_wire(pod: wire::Pod) -> Self {
+        Self::of_release(pod, Release::default())
+    }
+
+    /// Compiles an API object as [`Self::from_wire`] does, with the QoS class that a release gives to it if its status has
+    /// none (S7-226).
+    pub fn of_release(mut pod: wire::Pod, release: Release) -> Self {
         defaults::complete(&mut pod);
         // A resize never changes the class, but reserved requests and desired limits together would.
-        let qos = QosClass::of_pod(&pod);
+        let qos = QosClass::of_pod(&pod, release);
         let resize = Resize::of(&pod).map(Arc::new);
         // Before the requests are settled below: fitting counts what is in use, ranking what is allocated.
         let fit_requests = Arc::new(Requests::of(&pod, Counted::InUse).list());

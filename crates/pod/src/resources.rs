@@ -2,6 +2,7 @@
 
 use crate::{
     Quantity,
+    compatibility::Release,
     wire::{Container, PodSpec, ResourceList},
 };
 
@@ -116,16 +117,20 @@ impl QosClass {
     }
 
     /// The class of a pod: the one in its status, or the one that follows from its spec.
-    pub fn of_pod(pod: &crate::wire::Pod) -> Self {
-        Self::parse(&pod.status.qos_class).unwrap_or_else(|| Self::of(&pod.spec))
+    pub fn of_pod(pod: &crate::wire::Pod, release: Release) -> Self {
+        Self::parse(&pod.status.qos_class).unwrap_or_else(|| Self::of(&pod.spec, release))
     }
 
-    /// The class that follows from requests and limits (S2-025): from the pod-level resources alone if that field is present,
-    /// even if it is empty; else from containers and init containers.
-    pub fn of(spec: &PodSpec) -> Self {
+    /// The class that follows from requests and limits: from the pod-level resources alone if that field is present, or
+    /// from containers and init containers. An empty field decides in 1.36 (S2-025), and not in 1.37 (S7-226).
+    pub fn of(spec: &PodSpec, release: Release) -> Self {
         let (mut requests, mut limits) = ([None; 2], [None; 2]);
         let mut all_limited = true;
-        if let Some(resources) = &spec.resources {
+        let of_pod = spec.resources.as_ref().filter(|resources| {
+            let is_empty = resources.requests.is_empty() && resources.limits.is_empty();
+            !is_empty || release < Release::V1_37
+        });
+        if let Some(resources) = of_pod {
             add_positive(&mut requests, &resources.requests);
             let both = add_positive(&mut limits, &resources.limits);
             all_limited = both || resources.limits.is_empty();
@@ -228,7 +233,36 @@ mod tests {
             ),
         ];
         for (json, class) in table {
-            assert_eq!(QosClass::of(&spec(json)).as_str(), class, "{json}");
+            let found = QosClass::of(&spec(json), Release::V1_36);
+            assert_eq!(found.as_str(), class, "{json}");
+        }
+    }
+
+    #[test]
+    fn s7_226_empty_resources_of_a_pod_decide_its_class_in_1_36_only() {
+        let limited = r#"{"cpu":"1","memory":"1"}"#;
+        let container = format!(r#"{{"resources":{{"requests":{limited},"limits":{limited}}}}}"#);
+        for (resources, old, new) in [
+            ("{}", "BestEffort", "Guaranteed"),
+            (r#"{"requests":{}}"#, "BestEffort", "Guaranteed"),
+            (r#"{"limits":{}}"#, "BestEffort", "Guaranteed"),
+            (r#"{"requests":{"cpu":"0"}}"#, "BestEffort", "BestEffort"),
+            (r#"{"limits":{"cpu":"0"}}"#, "BestEffort", "BestEffort"),
+            (r#"{"requests":{"cpu":"1"}}"#, "Burstable", "Burstable"),
+        ] {
+            let json = format!(r#"{{"resources":{resources},"containers":[{container}]}}"#);
+            let of = |release| QosClass::of(&spec(&json), release).as_str();
+            assert_eq!(
+                [of(Release::V1_36), of(Release::V1_37)],
+                [old, new],
+                "{resources}"
+            );
+        }
+        // The class in the status counts in each release.
+        let json = r#"{"spec":{"resources":{},"containers":[{"resources":{"requests":{"cpu":"1"}}}]},"status":{"qosClass":"Guaranteed"}}"#;
+        let pod: crate::wire::Pod = serde_json::from_str(json).unwrap();
+        for release in Release::ALL {
+            assert_eq!(QosClass::of_pod(&pod, release), QosClass::Guaranteed);
         }
     }
 }

@@ -202,7 +202,7 @@ fn s7_225_the_largest_of_three_sums_counts() {
         [&'c str; 2],
     );
     let none = json!([]);
-    let table: [Case<'_>; 7] = [
+    let table: [Case<'_>; 8] = [
         (
             "no resize",
             None,
@@ -250,8 +250,16 @@ fn s7_225_the_largest_of_three_sums_counts() {
             "init container",
             Some(["1Gi", "6Gi", "6Gi"]),
             &[["2Gi"; 3]],
-            none,
+            none.clone(),
             ["2Gi", "6Gi"],
+        ),
+        // It counts beside no other container, so the reserved amounts have the largest sum.
+        (
+            "init container beside one that grew",
+            Some(["3Gi", "1Gi", "1Gi"]),
+            &[["3Gi", "4Gi", "4Gi"]],
+            none,
+            ["4Gi", "4Gi"],
         ),
     ];
     for (case, init, containers, conditions, expected) in table {
@@ -260,6 +268,15 @@ fn s7_225_the_largest_of_three_sums_counts() {
         let counted = counted.map(|counted| Requests::of(&pod, counted).get("memory").to_string());
         assert_eq!(counted, expected, "{case}");
     }
+    // A sidecar counts beside the others, so the desired amounts have the largest sum.
+    let mut pod = of_containers(
+        Some(["3Gi", "1Gi", "1Gi"]),
+        &[["3Gi", "4Gi", "4Gi"]],
+        &json!([]),
+    );
+    pod["spec"]["initContainers"][0]["restartPolicy"] = json!("Always");
+    let sum = Requests::of(&wire(&pod), Counted::ScheduledSums).get("memory");
+    assert_eq!(sum.to_string(), "6Gi");
     let releases = Release::ALL.map(Counted::scheduled);
     assert_eq!(releases, [Counted::Scheduled, Counted::ScheduledSums]);
 }

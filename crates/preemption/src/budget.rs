@@ -93,6 +93,18 @@ pub fn breaking<'p>(
     breaking
 }
 
+/// For each unit, whether its pods may all be evicted after those of the units before it that may. No budget is violated.
+pub fn within_budgets<'p, U: Iterator<Item = &'p Pod>>(
+    cluster: &Cluster,
+    budgets: &[Budget],
+    units: impl Iterator<Item = U>,
+) -> Vec<bool> {
+    let mut usage = BudgetUsage::new(cluster, budgets, true);
+    let allowed = units.map(|pods| usage.count_allowed(pods)).collect();
+    cluster.interrupt().charge_steps(usage.take_steps());
+    allowed
+}
+
 /// The steps to compare a budget with a group of pods, or to count a victim.
 const STEPS_OF_BUDGET: usize = 8;
 

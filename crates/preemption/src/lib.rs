@@ -24,7 +24,7 @@ mod units;
 mod victims;
 
 pub use action::{Action, Event};
-pub use budget::{Budget, BudgetPolicy, breaking, budgets_of};
+pub use budget::{Budget, BudgetPolicy, breaking, budgets_of, within_budgets};
 pub use candidate::{Candidate, NotCandidate};
 pub use compat::Compat;
 pub use extender::{Extender, ExtenderError, Offer};

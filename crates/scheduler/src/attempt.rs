@@ -4,7 +4,7 @@ use crate::dump::Loaded;
 use evictd_document::Assumptions;
 use evictd_placement::{Checks, Cluster, InvalidObject, Pod};
 use evictd_pod::wire;
-use evictd_preemption::{Action, Budget, VictimRules};
+use evictd_preemption::{Action, Budget, BudgetPolicy, VictimRules};
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{
     CustomPlugin, Filtered, Framework, GangPlacement, NotTried, PodGroups, Verdict, replicas,
@@ -103,8 +103,8 @@ impl Case {
     }
 
     /// The same, with a preemption if the gang does not fit.
-    pub(crate) fn preempt_for_gang(&mut self) -> Option<GangPlacement> {
-        let budgets = Some(&*self.budgets);
+    pub(crate) fn preempt_for_gang(&mut self, policy: BudgetPolicy) -> Option<GangPlacement> {
+        let budgets = Some((&*self.budgets, policy));
         self.groups
             .place(&mut self.cluster, &self.framework, &self.wire, budgets)
     }

@@ -1,5 +1,8 @@
-//! Gangs in a cluster of 5000 nodes with 150 000 pods: placed, tried in vain and undone, and with room made for them. And
-//! whether the 100 000th pod takes longer than the 1000th, alone and in one large group.
+//! Gangs in a cluster of 5000 nodes with 150 000 pods: placed, placed with nominations, tried in vain and undone, and with
+//! room made for them. And whether the 100 000th pod takes longer than the 1000th, alone and in one large group.
+//!
+//! With the argument `plain` or `nominated` only such a gang is placed, so that its instructions can be counted:
+//! `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='gangs::attempts' PROGRAM nominated`.
 #![allow(
     clippy::expect_used,
     clippy::disallowed_methods,
@@ -56,12 +59,32 @@ fn full() -> Scheduler {
     scheduler
 }
 
+/// How the pods of a gang differ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Equal,
+    /// Each has a template of its own.
+    Distinct,
+    /// Each is nominated for another node, as after a preemption.
+    Nominated,
+}
+
+/// Tries all that waits.
+#[inline(never)]
+fn attempts(scheduler: &mut Scheduler) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    while let Some(attempt) = scheduler.attempt(NOW) {
+        outcomes.push(attempt.outcome);
+    }
+    outcomes
+}
+
 /// Tells of a gang and tries it; the attempts and how long it took.
 fn gang(
     scheduler: &mut Scheduler,
     (name, count, cpu): (&str, usize, &str),
     priority: i32,
-    distinct_templates: bool,
+    kind: Kind,
 ) -> (Vec<Outcome>, Duration) {
     let group = json!({ "metadata": { "name": name, "namespace": "default" },
         "spec": { "schedulingPolicy": { "gang": { "minCount": count } }, "priority": priority } });
@@ -69,20 +92,21 @@ fn gang(
     for index in 0..count {
         let uid = format!("{name}-{index}");
         let mut labels = json!({ "app": name });
-        if distinct_templates {
+        if kind == Kind::Distinct {
             labels["batch.kubernetes.io/job-completion-index"] = json!(index.to_string());
         }
-        let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid, "labels": labels },
+        let mut pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid, "labels": labels },
             "spec": { "priority": priority, "schedulingGroup": { "podGroupName": name }, "containers": [
                 { "name": "c", "resources": { "requests": { "cpu": cpu, "memory": "64Mi" } } }] } });
+        if kind == Kind::Nominated {
+            let node = format!("node-{:05}", index as u64 % NODES);
+            pod["status"] = json!({ "nominatedNodeName": node });
+        }
         let event = Event::Change(Change::Pod(new(pod)));
         scheduler.on(NOW, &event);
     }
     let start = Instant::now();
-    let mut outcomes = Vec::new();
-    while let Some(attempt) = scheduler.attempt(NOW) {
-        outcomes.push(attempt.outcome);
-    }
+    let outcomes = attempts(scheduler);
     let took = start.elapsed();
     for index in 0..count {
         let uid = format!("{name}-{index}");
@@ -95,43 +119,57 @@ fn gang(
     (outcomes, took)
 }
 
+/// Places a gang that fits.
+fn place(scheduler: &mut Scheduler, count: usize, kind: Kind) {
+    let (outcomes, took) = gang(scheduler, ("fits", count, "100m"), 0, kind);
+    let is_placed = |outcome: &Outcome| matches!(outcome, Outcome::Placed { .. });
+    assert!(all_after_their_turn(&outcomes, is_placed));
+    println!("a gang of {count} placed, {}: {took:?}", kind.text());
+}
+
+/// Whether all have an outcome, perhaps after they were put off because a large gang costs much.
+fn all_after_their_turn(outcomes: &[Outcome], is: impl Fn(&Outcome) -> bool) -> bool {
+    let put_off = |outcome: &Outcome| matches!(outcome, Outcome::PutOff(_));
+    outcomes.iter().any(&is)
+        && outcomes
+            .iter()
+            .all(|outcome| is(outcome) || put_off(outcome))
+}
+
+impl Kind {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Equal => "equal templates",
+            Self::Distinct => "a template a pod",
+            Self::Nominated => "each pod nominated",
+        }
+    }
+}
+
 fn main() {
     let mut scheduler = full();
     let count = if cfg!(debug_assertions) { 20 } else { 1000 };
-    for distinct_templates in [false, true] {
-        let kind = if distinct_templates {
-            "a template a pod"
-        } else {
-            "equal templates"
-        };
-        let (outcomes, took) = gang(
-            &mut scheduler,
-            ("fits", count, "100m"),
-            0,
-            distinct_templates,
-        );
-        assert!(
-            outcomes
-                .iter()
-                .all(|outcome| matches!(outcome, Outcome::Placed { .. }))
-        );
-        println!("a gang of {count} placed, {kind}: {took:?}");
+    for (argument, kind) in [("plain", Kind::Equal), ("nominated", Kind::Nominated)] {
+        if std::env::args().any(|given| given == argument) {
+            return place(&mut scheduler, count, kind);
+        }
+    }
+    place(&mut scheduler, count, Kind::Nominated);
+    for kind in [Kind::Equal, Kind::Distinct] {
+        place(&mut scheduler, count, kind);
         // The fullest node has no 12 cores left, so that only some fit.
-        let (outcomes, took) = gang(
-            &mut scheduler,
-            ("waits", count, "12"),
-            0,
-            distinct_templates,
-        );
-        assert!(
-            outcomes
-                .iter()
-                .all(|outcome| matches!(outcome, Outcome::Unschedulable(_)))
-        );
-        println!("a gang of {count} tried in vain, {kind}: {took:?}");
+        let (outcomes, took) = gang(&mut scheduler, ("waits", count, "12"), 0, kind);
+        let waits = |outcome: &Outcome| matches!(outcome, Outcome::Unschedulable(_));
+        assert!(all_after_their_turn(&outcomes, waits));
+        println!("a gang of {count} tried in vain, {}: {took:?}", kind.text());
     }
     let count = count / 10;
-    let (outcomes, took) = gang(&mut scheduler, ("preempts", count, "12"), 10_000, false);
+    let (outcomes, took) = gang(
+        &mut scheduler,
+        ("preempts", count, "12"),
+        10_000,
+        Kind::Equal,
+    );
     let victims = outcomes.iter().map(|outcome| match outcome {
         Outcome::Unschedulable(rejected) => rejected.victims.len(),
         _ => 0,

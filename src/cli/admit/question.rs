@@ -5,6 +5,7 @@ use crate::cli::{Failure, mistakes::Mistakes};
 use evictd_admission::{Failure as Finding, Insufficient, Outcome, fit};
 use evictd_command::warn;
 use evictd_document::{Document, DocumentError, SMALL, pods_at};
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire::ConditionStatus;
 use evictd_pod::{Node, Pod, Quantity, resources};
 use evictd_signals::NodeCondition;
@@ -44,13 +45,15 @@ impl Arguments {
             ));
             return mistakes.finish(None);
         }
-        let pod = mistakes.keep(pod(&self.pod));
+        let node = self.node.as_ref().map(|file| node(file)).transpose();
+        let release = node.as_ref().ok().and_then(Option::as_ref);
+        let release = release.map(|node| node.status.node_info.release());
+        let pod = mistakes.keep(pod(&self.pod, release.unwrap_or_default()));
         let pods = self.pods.as_deref().map(pods_at).transpose();
         let (pods, assumptions) = mistakes.keep(pods).flatten().unwrap_or_default();
         for assumption in assumptions.lines() {
             warn("evictd", &assumption);
         }
-        let node = self.node.as_ref().map(|file| node(file)).transpose();
         let node = mistakes.keep(node).flatten();
         let conditions = each(&mut mistakes, self.conditions.as_ref(), condition);
         let missing = each(&mut mistakes, self.insufficient.as_ref(), missing);
@@ -104,8 +107,8 @@ fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-pub(super) fn pod(file: &Path) -> Result<Pod, DocumentError> {
-    Document::read(file, SMALL)?.pod()
+pub(super) fn pod(file: &Path, release: Release) -> Result<Pod, DocumentError> {
+    Document::read(file, SMALL)?.pod_of_release(release)
 }
 
 fn node(file: &Path) -> Result<Node, DocumentError> {

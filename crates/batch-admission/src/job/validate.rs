@@ -2,8 +2,9 @@
 
 use super::{dependencies, policies, topology, volumes};
 use crate::field::{Mistakes, listed};
-use crate::{Known, names, template};
+use crate::{Known, template};
 use evictd_batch_objects::{Job, QueueState, TaskSpec};
+use evictd_pod::names;
 use std::collections::BTreeSet;
 
 /// The plugins of jobs that there are.

@@ -1,8 +1,8 @@
 //! Volumes of a job (S6-079).
 
 use crate::field::listed;
-use crate::names;
 use evictd_batch_objects::VolumeSpec;
+use evictd_pod::names;
 use std::collections::BTreeSet;
 
 /// The first thing that is wrong with the volumes; nothing if they are right.

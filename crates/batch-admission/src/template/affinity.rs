@@ -1,8 +1,8 @@
 //! The nodes that a pod prefers or requires, and the pods near which it has to be or must not be.
 
 use crate::field::Mistakes;
-use crate::names;
 use crate::read::{has, list, number, text};
+use evictd_pod::names;
 use serde_json::Value;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -2,8 +2,8 @@
 
 use super::{probes, resources};
 use crate::field::Mistakes;
-use crate::names;
 use crate::read::{has, list, number, text};
+use evictd_pod::names;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -8,9 +8,9 @@ mod probes;
 pub(super) mod resources;
 
 use super::field::Mistakes;
-use super::names;
 use super::read::{has, list, number, text, texts};
 use container::Pod;
+use evictd_pod::names;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

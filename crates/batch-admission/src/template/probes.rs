@@ -1,8 +1,8 @@
 //! Probes and hooks of a container.
 
 use crate::field::Mistakes;
-use crate::names;
 use crate::read::{has, list, number, text};
+use evictd_pod::names;
 use serde_json::Value;
 
 /// Hooks first, then the probes.

@@ -1,9 +1,9 @@
 //! Requests and limits of a container, and names of resources.
 
 use crate::field::Mistakes;
-use crate::names;
 use crate::read::{amounts, list, text};
 use evictd_pod::Quantity;
+use evictd_pod::names;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 //! server rejects expressions by such an estimate. This one is never higher, because unknown sizes count little here,
 //! so it rejects nothing that the server accepted.
 
-use super::plan::{Call, Fold, Node, Select, Step};
+use super::plan::{Call, Extension, Fold, Node, Select, Step};
 use super::value::Value;
 
 /// The maximum length of a driver or domain.
@@ -80,11 +80,20 @@ impl Shape {
         }
     }
 
-    /// The elements that a comprehension visits.
+    /// The elements that a comprehension with one variable visits.
     fn walked(&self) -> Self {
         match self {
             Self::List(_, element) | Self::Map(_, element, _) => (**element).clone(),
             _ => Self::Unknown,
+        }
+    }
+
+    /// The indices or keys, and the values, that a comprehension with two variables visits.
+    fn pairs(&self) -> [Self; 2] {
+        match self {
+            Self::List(_, element) => [Self::Unknown, (**element).clone()],
+            Self::Map(_, key, value) => [(**key).clone(), (**value).clone()],
+            _ => [Self::Unknown, Self::Unknown],
         }
     }
 }
@@ -180,20 +189,25 @@ impl Estimate {
         let size = walked.size().unwrap_or(0);
         let (init, shape) = self.of(&fold.init);
         self.locals.push(shape.clone());
-        self.locals.push(walked.walked());
+        let variables = self.locals.len();
+        if fold.has_two {
+            self.locals.extend(walked.pairs());
+        } else {
+            self.locals.push(walked.walked());
+        }
         let condition = self.of(&fold.condition).0;
         let (step, added) = match &fold.step {
             Step::Set(step) => (self.of(step).0, None),
-            Step::Append(condition, more) => {
-                let (cost, added) = self.of(more);
+            Step::Extend(condition, extension) => {
+                let (cost, added) = self.extension(extension, size);
                 let condition = condition
                     .as_ref()
                     .map_or(0, |condition| self.of(condition).0);
-                (sum([condition, cost, 2]), Some(added.walked()))
+                (sum([condition, cost, 2]), Some(added))
             }
         };
-        self.locals.pop();
-        let shape = added.map_or(shape, |element| Shape::List(size, Box::new(element)));
+        self.locals.truncate(variables);
+        let shape = added.unwrap_or(shape);
         if let Some(last) = self.locals.last_mut() {
             *last = shape;
         }
@@ -201,6 +215,22 @@ impl Estimate {
         self.locals.pop();
         let steps = size.saturating_mul(condition.saturating_add(step));
         (sum([range, init, steps, result]), shape)
+    }
+
+    /// The cost of what a step adds, and the result after a number of steps.
+    fn extension(&mut self, extension: &Extension, steps: u64) -> Estimated {
+        let added = extension.nodes().iter().map(|node| self.of(node));
+        let added: Vec<Estimated> = added.collect();
+        let cost = sum(added.iter().map(|estimated| estimated.0));
+        let mut shapes = added.into_iter().map(|estimated| Box::new(estimated.1));
+        let mut next = || shapes.next().unwrap_or(Box::new(Shape::Unknown));
+        let shape = match extension {
+            Extension::List(_) => Shape::List(steps, Box::new(next().walked())),
+            Extension::Entry(_) => Shape::Map(steps, next(), next()),
+            // One step may add several entries, or none.
+            Extension::Map(_) => Shape::Unknown,
+        };
+        (cost, shape)
     }
 
     fn call(&mut self, call: &Call) -> Estimated {
@@ -251,8 +281,13 @@ impl Estimate {
                 Shape::List(size, _) => (size, Shape::Unknown),
                 _ => (of_first(1), Shape::Unknown),
             },
-            "quantity" | "isQuantity" | "semver" | "isSemver" | "format" => {
+            "quantity" | "isQuantity" | "semver" | "isSemver" | "format" | "url" => {
                 (of_first(1), Shape::Unknown)
+            }
+            // The format is unknown beforehand, so its shortest regular expression counts.
+            "validate" => {
+                let text = tenths(size(1).unwrap_or(0).saturating_add(1), 1);
+                (text.saturating_mul(8), Shape::Unknown)
             }
             "dyn" => (1, shape(0)),
             _ => (1, Shape::Unknown),

@@ -4,7 +4,7 @@
 
 use super::functions::Invocation;
 use super::meter::{Fault, Meter};
-use super::plan::{Call, Fold, Node, Select, Step};
+use super::plan::{Call, Extension, Fold, Node, Select, Step};
 use super::value::{Key, Map, Value, Values};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -205,47 +205,59 @@ impl<'e> Evaluation<'e> {
 
     fn fold(&mut self, fold: &Fold) -> Outcome {
         let range = self.value(&fold.range)?;
-        let keys;
-        let list = match &range {
-            Value::List(list) => list,
-            Value::Map(map) => {
-                self.meter.handle_values(map.entries.len() as u64)?;
-                let values = map.entries.keys().map(Key::value).collect::<Vec<_>>();
-                keys = Values::from(values);
-                &keys
-            }
-            other => {
-                let kind = other.type_name();
-                return Err(Fault::error(format!(
-                    "got '{kind}', expected iterable type"
-                )));
-            }
-        };
         let init = self.value(&fold.init)?;
         self.locals.push(Ok(init));
-        let result = self.walk(fold, list);
+        let result = self.walk(fold, &range);
         let result = result.and_then(|()| self.value(&fold.result));
         self.locals.pop();
         result
     }
 
     /// Leaves the result as the last local variable.
-    fn walk(&mut self, fold: &Fold, list: &Values) -> Result<(), Fault> {
-        let result = self.locals.len() - 1;
-        for element in list.iter() {
-            // Charges elements here, because constant steps charge nothing and the walk must still end.
-            self.meter.handle_values(1)?;
-            self.locals.push(Ok(element.clone()));
-            let goes_on = self.step(fold, result);
-            self.locals.pop();
-            if !goes_on? {
-                break;
+    fn walk(&mut self, fold: &Fold, range: &Value) -> Result<(), Fault> {
+        match range {
+            Value::List(list) => {
+                for (index, element) in (0..).zip(list.iter()) {
+                    let index = fold.has_two.then_some(Value::Int(index));
+                    if !self.visit(fold, index, element.clone())? {
+                        break;
+                    }
+                }
+            }
+            Value::Map(map) => {
+                for (key, value) in &map.entries {
+                    let (first, last) = if fold.has_two {
+                        (Some(key.value()), value.clone())
+                    } else {
+                        (None, key.value())
+                    };
+                    if !self.visit(fold, first, last)? {
+                        break;
+                    }
+                }
+            }
+            other => {
+                let kind = other.type_name();
+                let message = format!("got '{kind}', expected iterable type");
+                return Err(Fault::error(message));
             }
         }
         Ok(())
     }
 
-    /// Runs one step with the element in the last local variable. Returns false at the end of the walk.
+    /// Runs one step with the variables of an element. Returns false at the end of the walk.
+    fn visit(&mut self, fold: &Fold, first: Option<Value>, last: Value) -> Result<bool, Fault> {
+        // Charges elements here, because constant steps charge nothing and the walk must still end.
+        self.meter.handle_values(1)?;
+        let variables = self.locals.len();
+        self.locals.extend(first.map(Ok));
+        self.locals.push(Ok(last));
+        let goes_on = self.step(fold, variables - 1);
+        self.locals.truncate(variables);
+        goes_on
+    }
+
+    /// Runs one step, whose result is the local variable with this index.
     fn step(&mut self, fold: &Fold, result: usize) -> Result<bool, Fault> {
         match self.value(&fold.condition)? {
             Value::Bool(true) => {}
@@ -260,31 +272,77 @@ impl<'e> Evaluation<'e> {
                 }
                 self.locals[result] = value;
             }
-            Step::Append(condition, more) => {
+            Step::Extend(condition, extension) => {
                 let holds = match condition {
                     None => Value::Bool(true),
                     Some(condition) => self.value(condition)?,
                 };
                 match holds {
                     Value::Bool(false) => return Ok(true),
-                    Value::Bool(true) => {}
+                    Value::Bool(true) => self.extend(extension, result)?,
                     _ => return Err(Fault::no_overload()),
                 }
-                // Charges the name of the result and the sum of the lists.
-                self.meter.charge(2)?;
-                let Value::List(more) = self.value(more)? else {
-                    return Err(Fault::no_overload());
-                };
-                let list = std::mem::replace(&mut self.locals[result], Ok(Value::Null))?;
-                let Value::List(list) = list else {
-                    return Err(Fault::no_overload());
-                };
-                let list = list.and(more, &mut self.meter)?;
-                self.locals[result] = Ok(Value::List(list));
             }
         }
         Ok(true)
     }
+
+    /// Adds to the result, which is taken out of its variable so that nothing else refers to it.
+    fn extend(&mut self, extension: &Extension, result: usize) -> Result<(), Fault> {
+        // Charges the name of the result and the call.
+        self.meter.charge(2)?;
+        let mut added = Vec::with_capacity(2);
+        for node in extension.nodes() {
+            added.push(self.value(node)?);
+        }
+        let before = std::mem::replace(&mut self.locals[result], Ok(Value::Null))?;
+        let mut added = added.into_iter();
+        let after = match (extension, before, added.next(), added.next()) {
+            (Extension::List(_), Value::List(list), Some(Value::List(more)), None) => {
+                Value::List(list.and(more, &mut self.meter)?)
+            }
+            (Extension::Entry(_), Value::Map(map), Some(key), Some(value)) => {
+                Value::Map(inserted(map, [(key, value)], &mut self.meter)?)
+            }
+            (Extension::Map(_), Value::Map(map), Some(Value::Map(more)), None) => {
+                let entries = more.entries.iter();
+                let entries = entries.map(|(key, value)| (key.value(), value.clone()));
+                Value::Map(inserted(map, entries, &mut self.meter)?)
+            }
+            _ => return Err(Fault::no_overload()),
+        };
+        self.locals[result] = Ok(after);
+        Ok(())
+    }
+}
+
+/// Adds entries to a map, which is copied only if something else refers to it.
+fn inserted(
+    mut map: Arc<Map>,
+    entries: impl IntoIterator<Item = (Value, Value)>,
+    meter: &mut Meter,
+) -> Result<Arc<Map>, Fault> {
+    if Arc::get_mut(&mut map).is_none() {
+        meter.handle_values(map.entries.len() as u64)?;
+        map = Arc::new(Map {
+            entries: map.entries.clone(),
+            missing: None,
+        });
+    }
+    let Some(changed) = Arc::get_mut(&mut map) else {
+        return Err(Fault::error("a map cannot be extended"));
+    };
+    for (key, value) in entries {
+        meter.handle_values(1)?;
+        let key = Key::of_entry(&key).ok_or_else(|| Fault::error("unsupported key type"))?;
+        key.read(meter)?;
+        if changed.entries.contains_key(&key) {
+            let message = format!("insert failed: key {} already exists", key.shown());
+            return Err(Fault::error(message));
+        }
+        changed.entries.insert(key, value);
+    }
+    Ok(map)
 }
 
 /// Whether it is a chain of names, fields and keys.

@@ -8,19 +8,20 @@ mod estimate;
 mod eval;
 mod functions;
 mod list;
+mod macros;
 mod meter;
 mod pattern;
 mod plan;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod time;
+mod url;
 mod value;
 
 pub(crate) use subject::Subject;
 
 use cel::Env;
-use cel::common::ast::{ComprehensionExpr, Expr, IdedExpr, ListExpr, LiteralValue};
-use cel::parser::{Macro, MacroExprHelper};
 use depth::excess;
 use eval::Evaluation;
 use plan::Node;
@@ -30,42 +31,7 @@ use value::Value;
 /// The API server rejects longer expressions.
 const LONGEST: usize = 10 * 1024;
 
-static ENVIRONMENT: LazyLock<Result<Env, String>> = LazyLock::new(|| {
-    let mut env = Env::stdlib();
-    let bind = Macro::receiver("bind", 3, |helper, target, args| {
-        Ok(bind(helper, target.as_ref(), args))
-    });
-    env.add_macro(bind).map_err(|error| error.to_string())?;
-    Ok(env)
-});
-
-/// `cel.bind(name, value, expression)` evaluates the expression with a local variable. As in cel-go, it expands to a
-/// comprehension over an empty list that starts with the value.
-fn bind(
-    helper: &mut MacroExprHelper<'_>,
-    target: Option<&IdedExpr>,
-    args: &mut Vec<IdedExpr>,
-) -> Option<IdedExpr> {
-    let of_cel =
-        target.is_some_and(|target| matches!(&target.expr, Expr::Ident(name) if name == "cel"));
-    let name = match args.first().map(|name| &name.expr) {
-        Some(Expr::Ident(name)) if of_cel => name.clone(),
-        _ => return None,
-    };
-    let (result, value) = (args.pop()?, args.pop()?);
-    let never = LiteralValue::Boolean(false.into());
-    let walk = ComprehensionExpr {
-        iter_range: helper.next_expr(Expr::List(ListExpr::new(Vec::new()))),
-        iter_var: "#unused".to_owned(),
-        iter_var2: None,
-        accu_var: name.clone(),
-        accu_init: value,
-        loop_cond: helper.next_expr(Expr::Literal(never)),
-        loop_step: helper.next_expr(Expr::Ident(name)),
-        result,
-    };
-    Some(helper.next_expr(Expr::Comprehension(Box::new(walk))))
-}
+static ENVIRONMENT: LazyLock<Result<Env, String>> = LazyLock::new(macros::environment);
 
 /// A compiled selector.
 #[derive(Debug)]

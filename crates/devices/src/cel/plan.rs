@@ -1,17 +1,16 @@
 //! Compiles parsed expressions: resolves names and functions, and folds constants.
 
 use super::functions::{self, Function};
+use super::macros::{INSERT, RESULT};
+use super::meter::Meter;
 use super::pattern::Pattern;
-use super::value::{Key, Map, Value};
+use super::value::{DURATION, Key, Map, TIMESTAMP, Value};
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr,
     SelectExpr, operators,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The accumulator variable of macros. No expression can contain this name.
-const RESULT: &str = "@result";
 
 #[derive(Debug)]
 pub(crate) enum Node {
@@ -62,11 +61,12 @@ pub(crate) struct Call {
     pub(crate) pattern: Option<Pattern>,
 }
 
-/// A comprehension over a list or the keys of a map. Its result is the last but one local variable, its element the
-/// last one.
+/// A comprehension over a list or a map. The local variables of a step are its result, and then one or two variables.
 #[derive(Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Node,
+    /// Two variables are an index or key, and its value. One variable is a value of a list, or a key of a map.
+    pub(crate) has_two: bool,
     pub(crate) init: Node,
     pub(crate) condition: Node,
     pub(crate) step: Step,
@@ -77,8 +77,27 @@ pub(crate) struct Fold {
 pub(crate) enum Step {
     /// The new result.
     Set(Node),
-    /// Appends to the result list if the condition holds. The list is then extended in place.
-    Append(Option<Node>, Node),
+    /// Extends the result in place if the condition holds.
+    Extend(Option<Node>, Extension),
+}
+
+#[derive(Debug)]
+pub(crate) enum Extension {
+    /// The elements of a list.
+    List(Node),
+    /// A key and a value.
+    Entry(Box<[Node; 2]>),
+    /// The entries of a map.
+    Map(Node),
+}
+
+impl Extension {
+    pub(crate) fn nodes(&self) -> &[Node] {
+        match self {
+            Self::List(node) | Self::Map(node) => std::slice::from_ref(node),
+            Self::Entry(nodes) => &nodes[..],
+        }
+    }
 }
 
 /// Compiles an expression.
@@ -151,6 +170,11 @@ impl Planner {
     }
 
     fn select(&mut self, select: &SelectExpr) -> Result<Node, String> {
+        if let Some(known) = type_with_dots(select).filter(|_| !select.test)
+            && !self.locals.iter().any(|local| local == "google")
+        {
+            return Ok(Node::Constant(Value::Type(known)));
+        }
         Ok(Node::Select {
             operand: self.boxed(&select.operand.expr)?,
             field: select.field.as_str().into(),
@@ -251,9 +275,6 @@ impl Planner {
     }
 
     fn walk(&mut self, walk: &ComprehensionExpr) -> Result<Node, String> {
-        if walk.iter_var2.is_some() {
-            return Err("macros with two variables are not understood".to_owned());
-        }
         let range = self.node(&walk.iter_range.expr)?;
         let init = self.node(&walk.accu_init.expr)?;
         self.locals.push(walk.accu_var.clone());
@@ -273,13 +294,16 @@ impl Planner {
         walk: &ComprehensionExpr,
         (range, init): (Node, Node),
     ) -> Result<Node, String> {
+        let before = self.locals.len();
         self.locals.push(walk.iter_var.clone());
+        self.locals.extend(walk.iter_var2.clone());
         let condition = self.node(&walk.loop_cond.expr);
         let step = self.step(&walk.loop_step.expr);
-        self.locals.pop();
+        self.locals.truncate(before);
         let result = self.node(&walk.result.expr)?;
         Ok(Node::Fold(Box::new(Fold {
             range,
+            has_two: walk.iter_var2.is_some(),
             init,
             condition: condition?,
             step: step?,
@@ -288,32 +312,60 @@ impl Planner {
     }
 
     fn step(&mut self, step: &Expr) -> Result<Step, String> {
-        let is_result =
-            |expression: &IdedExpr| matches!(&expression.expr, Expr::Ident(name) if name == RESULT);
-        let added = |expression: &'_ Expr| match expression {
-            Expr::Call(call) if call.func_name == operators::ADD && call.target.is_none() => {
-                match call.args.as_slice() {
-                    [result, more] if is_result(result) && matches!(more.expr, Expr::List(_)) => {
-                        Some(more.expr.clone())
-                    }
-                    _ => None,
-                }
-            }
-            _ => None,
-        };
-        if let Some(more) = added(step) {
-            return Ok(Step::Append(None, self.node(&more)?));
+        if let Some(extension) = self.extension(step)? {
+            return Ok(Step::Extend(None, extension));
         }
         if let Expr::Call(call) = step
             && call.func_name == operators::CONDITIONAL
             && let [condition, then, otherwise] = call.args.as_slice()
-            && let Some(more) = added(&then.expr)
             && is_result(otherwise)
+            && let Some(extension) = self.extension(&then.expr)?
         {
             let condition = self.node(&condition.expr)?;
-            return Ok(Step::Append(Some(condition), self.node(&more)?));
+            return Ok(Step::Extend(Some(condition), extension));
         }
         self.node(step).map(Step::Set)
+    }
+
+    /// What a step adds to the result, if it adds something.
+    fn extension(&mut self, step: &Expr) -> Result<Option<Extension>, String> {
+        let Expr::Call(call) = step else {
+            return Ok(None);
+        };
+        let args = match call.args.as_slice() {
+            [result, args @ ..] if call.target.is_none() && is_result(result) => args,
+            _ => return Ok(None),
+        };
+        Ok(match (call.func_name.as_str(), args) {
+            (operators::ADD, [more]) if matches!(more.expr, Expr::List(_)) => {
+                Some(Extension::List(self.node(&more.expr)?))
+            }
+            (INSERT, [entries]) => Some(Extension::Map(self.node(&entries.expr)?)),
+            (INSERT, [key, value]) => {
+                let entry = [self.node(&key.expr)?, self.node(&value.expr)?];
+                Some(Extension::Entry(Box::new(entry)))
+            }
+            _ => None,
+        })
+    }
+}
+
+fn is_result(expression: &IdedExpr) -> bool {
+    matches!(&expression.expr, Expr::Ident(name) if name == RESULT)
+}
+
+/// The types of the standard library whose names have dots.
+fn type_with_dots(select: &SelectExpr) -> Option<&'static str> {
+    let Expr::Select(package) = &select.operand.expr else {
+        return None;
+    };
+    let Expr::Ident(root) = &package.operand.expr else {
+        return None;
+    };
+    match (root.as_str(), package.field.as_str(), select.field.as_str()) {
+        ("google", "protobuf", "Timestamp") => Some(TIMESTAMP),
+        ("google", "protobuf", "Duration") => Some(DURATION),
+        _ => None,
     }
 }
 
@@ -381,6 +433,12 @@ fn function(name: &str, is_member: bool, args: Vec<Node>) -> Result<Node, String
             undeclared(name)
         });
     };
+    if CONVERSIONS.contains(&name)
+        && !is_member
+        && let [Node::Constant(_)] = args.as_slice()
+    {
+        return converted(found.function, &args);
+    }
     let pattern = match found.pattern.and_then(|at| args.get(at)) {
         Some(Node::Constant(Value::Text(text))) => Some(Pattern::new(text)?),
         _ => None,
@@ -391,6 +449,33 @@ fn function(name: &str, is_member: bool, args: Vec<Node>) -> Result<Node, String
         args,
         pattern,
     }))
+}
+
+/// Conversions of constants are done when the expression is compiled, so they cost nothing later.
+const CONVERSIONS: [&str; 10] = [
+    "bool",
+    "bytes",
+    "double",
+    "duration",
+    "dyn",
+    "int",
+    "string",
+    "timestamp",
+    "type",
+    "uint",
+];
+
+/// Converts a constant.
+fn converted(function: Function, args: &[Node]) -> Result<Node, String> {
+    let values = constants(args).unwrap_or_default();
+    let mut meter = Meter::default();
+    let value = function(&mut functions::Invocation {
+        args: values,
+        pattern: None,
+        meter: &mut meter,
+    });
+    let value = value.map_err(|fault| fault.message().to_owned())?;
+    Ok(Node::Constant(value))
 }
 
 /// The work of compiling all constant patterns of an expression, in bytes.
@@ -434,15 +519,16 @@ impl Node {
                     condition,
                     step,
                     result,
+                    has_two: _,
                 } = &**fold;
                 [range, init, condition, result]
                     .into_iter()
                     .for_each(&mut *visit);
                 match step {
                     Step::Set(step) => visit(step),
-                    Step::Append(condition, more) => {
+                    Step::Extend(condition, extension) => {
                         condition.iter().for_each(&mut *visit);
-                        visit(more);
+                        extension.nodes().iter().for_each(visit);
                     }
                 }
             }

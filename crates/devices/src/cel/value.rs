@@ -2,6 +2,8 @@
 
 use super::list::List;
 use super::meter::{Fault, Meter};
+use super::time::Timestamp;
+use super::url::Url;
 use core::net::IpAddr;
 use evictd_pod::Quantity;
 use semver::Version;
@@ -10,6 +12,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) type Values = List<Value>;
+
+/// The type of points in time.
+pub(crate) const TIMESTAMP: &str = "google.protobuf.Timestamp";
+/// The type of durations.
+pub(crate) const DURATION: &str = "google.protobuf.Duration";
 
 /// How many characters of a string an error shows.
 const SHOWN: usize = 64;
@@ -30,8 +37,68 @@ pub(crate) enum Value {
     Optional(Option<Arc<Value>>),
     Address(IpAddr),
     Network(Network),
+    Timestamp(Timestamp),
+    /// Nanoseconds.
+    Duration(i64),
+    Url(Arc<Url>),
+    Format(Format),
     /// The name of a type.
     Type(&'static str),
+}
+
+/// A named format of strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Dns1123Label,
+    Dns1123Subdomain,
+    Dns1035Label,
+    QualifiedName,
+    Dns1123LabelPrefix,
+    Dns1123SubdomainPrefix,
+    Dns1035LabelPrefix,
+    LabelValue,
+    Uri,
+    Uuid,
+    Byte,
+    Date,
+    Datetime,
+}
+
+impl Format {
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Dns1123Label,
+        Self::Dns1123Subdomain,
+        Self::Dns1035Label,
+        Self::QualifiedName,
+        Self::Dns1123LabelPrefix,
+        Self::Dns1123SubdomainPrefix,
+        Self::Dns1035LabelPrefix,
+        Self::LabelValue,
+        Self::Uri,
+        Self::Uuid,
+        Self::Byte,
+        Self::Date,
+        Self::Datetime,
+    ];
+
+    /// The name that `format.named` understands.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Dns1123Label => "dns1123Label",
+            Self::Dns1123Subdomain => "dns1123Subdomain",
+            Self::Dns1035Label => "dns1035Label",
+            Self::QualifiedName => "qualifiedName",
+            Self::Dns1123LabelPrefix => "dns1123LabelPrefix",
+            Self::Dns1123SubdomainPrefix => "dns1123SubdomainPrefix",
+            Self::Dns1035LabelPrefix => "dns1035LabelPrefix",
+            Self::LabelValue => "labelValue",
+            Self::Uri => "uri",
+            Self::Uuid => "uuid",
+            Self::Byte => "byte",
+            Self::Date => "date",
+            Self::Datetime => "datetime",
+        }
+    }
 }
 
 /// An address and the length of its prefix.
@@ -118,7 +185,7 @@ impl Key {
         }
     }
 
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             Self::Bool(key) => key.to_string(),
             Self::Int(key) => key.to_string(),
@@ -171,6 +238,10 @@ impl Value {
             Self::Optional(_) => "optional_type",
             Self::Address(_) => "net.IP",
             Self::Network(_) => "net.CIDR",
+            Self::Timestamp(_) => TIMESTAMP,
+            Self::Duration(_) => DURATION,
+            Self::Url(_) => "kubernetes.URL",
+            Self::Format(_) => "kubernetes.NamedFormat",
             Self::Type(_) => "type",
         }
     }
@@ -184,6 +255,10 @@ impl Value {
                 format!("unsupported type conversion from '{kind}' to bool")
             }
             Self::Version(_) => "type conversion error from 'Semver' to 'bool'".to_owned(),
+            Self::Timestamp(_) => "type conversion error from 'Timestamp' to 'bool'".to_owned(),
+            Self::Duration(_) => "type conversion error from 'Duration' to 'bool'".to_owned(),
+            Self::Url(_) => "type conversion error from 'URL' to 'bool'".to_owned(),
+            Self::Format(_) => "type conversion error from 'Format' to 'bool'".to_owned(),
             Self::Double(_) => "type conversion error from Double to 'bool'".to_owned(),
             Self::List(_) | Self::Map(_) => format!("type conversion error from {kind} to 'bool'"),
             _ => format!("type conversion error from '{kind}' to 'bool'"),
@@ -212,7 +287,7 @@ impl Value {
     }
 
     /// The smaller of two sizes. Counting stops at the length that is charged.
-    fn smaller_size(&self, other: &Self) -> u64 {
+    pub(crate) fn smaller_size(&self, other: &Self) -> u64 {
         match (self, other) {
             (Self::Optional(Some(inner)), _) => inner.smaller_size(other),
             (_, Self::Optional(Some(other))) => self.smaller_size(other),
@@ -236,20 +311,28 @@ impl Value {
         match self {
             Self::Text(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
+            Self::Timestamp(_) => 40,
             _ => 24,
         }
     }
 
-    /// Equality, with the charge of a call.
-    pub(crate) fn equals_charged(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
-        meter.traverse(self.smaller_size(other), 1)?;
-        // Kubernetes' own types are equal to their like only, and refuse to be compared with others.
-        let is_strict = matches!(
+    /// Whether it is of a type of Kubernetes' own.
+    pub(crate) const fn is_of_kubernetes(&self) -> bool {
+        matches!(
             self,
-            Self::Quantity(_) | Self::Version(_) | Self::Address(_) | Self::Network(_)
-        );
+            Self::Quantity(_)
+                | Self::Version(_)
+                | Self::Address(_)
+                | Self::Network(_)
+                | Self::Url(_)
+                | Self::Format(_)
+        )
+    }
+
+    /// Equality as an operator has it. Kubernetes' own types refuse to be compared with others.
+    pub(crate) fn is_equal(&self, other: &Self, meter: &mut Meter) -> Result<bool, Fault> {
         let is_alike = std::mem::discriminant(self) == std::mem::discriminant(other);
-        if is_strict && !is_alike && !matches!(other, Self::Null) {
+        if self.is_of_kubernetes() && !is_alike && !matches!(other, Self::Null) {
             return Err(Fault::no_overload());
         }
         self.equals(other, meter)
@@ -279,6 +362,13 @@ impl Value {
             (Self::Type(one), Self::Type(other)) => one == other,
             (Self::Address(one), Self::Address(other)) => one == other,
             (Self::Network(one), Self::Network(other)) => one == other,
+            (Self::Timestamp(one), Self::Timestamp(other)) => one.nanos() == other.nanos(),
+            (Self::Duration(one), Self::Duration(other)) => one == other,
+            (Self::Url(one), Self::Url(other)) => {
+                meter.handle(one.bytes().min(other.bytes()))?;
+                one == other
+            }
+            (Self::Format(one), Self::Format(other)) => one == other,
             (Self::Optional(one), Self::Optional(other)) => match (one, other) {
                 (None, None) => true,
                 (Some(one), Some(other)) => one.equals(other, meter)?,
@@ -324,6 +414,8 @@ impl Value {
             (Self::Text(one), Self::Text(other)) => Some(one.cmp(other)),
             (Self::Bytes(one), Self::Bytes(other)) => Some(one.cmp(other)),
             (Self::Double(one), Self::Double(other)) => one.partial_cmp(other),
+            (Self::Timestamp(one), Self::Timestamp(other)) => Some(one.nanos().cmp(&other.nanos())),
+            (Self::Duration(one), Self::Duration(other)) => Some(one.cmp(other)),
             _ => Some(numbers(self, other).ok_or_else(Fault::no_overload)?),
         })
     }

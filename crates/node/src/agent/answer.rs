@@ -3,6 +3,7 @@
 use super::{Agent, dedup::Dedup, reclaim::active_pods};
 use crate::server::state::{Question, Unanswered};
 use evictd_decision::why;
+use evictd_pod::compatibility::Release;
 use evictd_pod::{Pod, pod::system_priority, wire};
 use evictd_signals::Signal;
 use serde_json::{Value, json};
@@ -115,7 +116,10 @@ impl Agent {
         let configured = || self.behaviour.priority_classes.get(class).copied();
         let of_class = || system_priority(class).or_else(configured);
         pod.spec.priority = pod.spec.priority.or_else(of_class);
-        let pod = Pod::from_wire(pod);
+        // The pod of a question has no status yet, so the release of this node gives it a class.
+        let kubelet = self.ports.allocatable.kubelet();
+        let release = kubelet.map(|(major, minor)| Release::of_version(major, minor));
+        let pod = Pod::of_release(pod, release.unwrap_or_default());
         let here = &self.active.set().pods;
         let outcome =
             self.admission

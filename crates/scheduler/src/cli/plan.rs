@@ -96,7 +96,7 @@ impl Arguments {
             return self.print(&Answer::not_tried(&case, reason, load));
         }
         let watch = Stopwatch::start();
-        if let Some(gang) = case.attempt.preempt_for_gang() {
+        if let Some(gang) = case.attempt.preempt_for_gang(case.options.policy) {
             let elapsed = (load, watch.seconds());
             return self.print(&Answer::of_gang(&mut case, Gang::of(gang), elapsed));
         }

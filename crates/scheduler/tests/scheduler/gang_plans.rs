@@ -1,10 +1,13 @@
-//! `plan` for a pod of a group: the group preempts as a whole, as in `simulate`.
+//! `plan` for a pod of a group: the group preempts as a whole, as in `simulate` and in `run`.
 
-use crate::live_groups::{group, member};
+use crate::live_groups::{condition, group, member};
+use crate::live_scheduling::Live;
 use crate::scheduler;
+use evictd_testkit::ApiServer;
 use evictd_testkit::program::{self, answer};
+use evictd_testkit::testing::wait_until;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use tempfile::NamedTempFile;
 
@@ -106,6 +109,78 @@ fn simulated(cluster: &[Value], pods: &[Value], frees_devices: bool) -> BTreeSet
         .collect()
 }
 
+/// The nodes that `plan` nominates, by pod.
+fn nominations(plan: &Value) -> BTreeMap<String, String> {
+    let actions = plan["actions"].as_array().into_iter().flatten();
+    let actions = actions.filter(|action| action["do"] == "nominate");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    actions
+        .map(|action| (text(&action["pod"]), text(&action["node"])))
+        .collect()
+}
+
+/// The victims and the nominated nodes of `run` in a cluster with these objects, once there are so many of each.
+fn ran(
+    objects: &[Value],
+    frees_devices: bool,
+    counts: (usize, usize),
+) -> (BTreeSet<String>, BTreeMap<String, String>) {
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("author");
+    let mut uids: BTreeMap<String, String> = BTreeMap::new();
+    for object in objects {
+        // The API server gives pods their UIDs, which claims name.
+        let mut text = object.to_string();
+        for (written, given) in &uids {
+            text = text.replace(written, given);
+        }
+        let made = admin.create(serde_json::from_str(&text).unwrap()).unwrap();
+        if let Some(written) = object["metadata"]["uid"].as_str() {
+            let given = made["metadata"]["uid"].as_str().unwrap();
+            uids.insert(written.to_owned(), given.to_owned());
+        }
+    }
+    let config = file(&json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "leaderElection": { "leaderElect": false },
+        "profiles": [{ "pluginConfig": [{ "name": "DefaultPreemption",
+            "args": { "freesDevices": frees_devices } }] }],
+    }));
+    let config = config.path().display().to_string();
+    let live = Live::with(api, &[], &["--config", &config]);
+    let name = |pod: &Value| format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+    condition(
+        &live,
+        "default/train",
+        "PodGroupInitiallyScheduled",
+        "False",
+    );
+    let mut victims = BTreeSet::new();
+    let mut nominated = BTreeMap::new();
+    wait_until("the preemption is complete", || {
+        let pods = live.admin.list("pods");
+        let leaves = |pod: &&Value| !pod["metadata"]["deletionTimestamp"].is_null();
+        victims = pods.iter().filter(leaves).map(name).collect();
+        let with_node = pods.iter().filter_map(|pod| {
+            let node = pod["status"]["nominatedNodeName"].as_str()?;
+            Some((name(pod), node.to_owned()))
+        });
+        nominated = with_node.collect();
+        (victims.len(), nominated.len()) == counts
+    });
+    (victims, nominated)
+}
+
+/// `plan`, `simulate` and `run` choose the same victims, and `plan` and `run` the same nodes.
+fn expect_agreement(cluster: &[Value], pods: &[Value], plan: &Value, frees_devices: bool) {
+    let victims = names(&plan["chosen"]["victims"]);
+    assert_eq!(victims, simulated(cluster, pods, frees_devices), "{plan}");
+    let nodes = nominations(plan);
+    let counts = (victims.len(), nodes.len());
+    let found = ran(&[cluster, pods].concat(), frees_devices, counts);
+    assert_eq!(found, (victims, nodes), "{plan}");
+}
+
 #[test]
 fn s4_039_plan_shows_the_victims_of_the_whole_group() {
     let cluster = [
@@ -124,7 +199,7 @@ fn s4_039_plan_shows_the_victims_of_the_whole_group() {
         victims,
         BTreeSet::from(["default/low-1", "default/low-2"].map(str::to_owned))
     );
-    assert_eq!(victims, simulated(&cluster, &pods, false));
+    expect_agreement(&cluster, &pods, &found, false);
     let actions = found["actions"].as_array().unwrap();
     let of = |kind: &str| actions.iter().filter(|action| action["do"] == kind).count();
     assert_eq!((of("delete"), of("nominate")), (2, 2), "{found}");
@@ -154,11 +229,107 @@ fn a_group_frees_devices_in_plan_as_in_simulate() {
         let found = plan(&cluster, &pods, &["--free-devices"]);
         let victims = names(&found["chosen"]["victims"]);
         assert_eq!(victims.len(), expected, "{found}");
-        assert_eq!(victims, simulated(&cluster, &pods, true));
+        expect_agreement(&cluster, &pods, &found, true);
         // Without the flag nothing helps, as at kube-scheduler.
         let found = plan(&cluster, &pods, &[]);
         assert_eq!(found["eligible"], false, "{found}");
         assert!(!found["ineligibleReason"].as_str().unwrap().is_empty());
-        assert_eq!(simulated(&cluster, &pods, false), BTreeSet::new());
+        expect_agreement(&cluster, &pods, &found, false);
     }
+}
+
+/// Each of the nodes would do.
+#[test]
+fn plan_and_run_choose_the_same_nodes_among_several() {
+    let mut cluster = vec![group("train", 2, 100)];
+    for (index, name) in ["one", "two", "three", "four"].into_iter().enumerate() {
+        let priority = [30, 10, 20, 10][index];
+        cluster.push(node(name));
+        cluster.push(running(
+            &format!("low-{name}"),
+            name,
+            ("1500m", priority),
+            None,
+        ));
+    }
+    let pods = ["train-0", "train-1"].map(|name| waiting(name, "1500m", None));
+    let found = plan(&cluster, &pods, &[]);
+    assert_eq!(names(&found["chosen"]["victims"]).len(), 2, "{found}");
+    expect_agreement(&cluster, &pods, &found, false);
+}
+
+fn budget(name: &str, app: &str, allowed: i32) -> Value {
+    json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "selector": { "matchLabels": { "app": app } } },
+        "status": { "disruptionsAllowed": allowed } })
+}
+
+#[test]
+fn never_violate_pdb_holds_for_the_victims_of_a_group() {
+    let of = |name: &str, node: &str, priority: i32| {
+        let mut pod = running(name, node, ("2", priority), None);
+        pod["metadata"]["labels"] = json!({ "app": "guarded" });
+        pod
+    };
+    let pods = [waiting("train-0", "2", None), waiting("train-1", "2", None)];
+    let cluster = |allowed: i32| {
+        vec![
+            node("one"),
+            node("two"),
+            node("three"),
+            group("train", 2, 100),
+            of("guarded-1", "one", 1),
+            of("guarded-2", "two", 2),
+            running("free", "three", ("2", 3), None),
+            budget("guards", "guarded", allowed),
+        ]
+    };
+    let never = ["--budget", "never-violate-pdb"];
+    let victims = |allowed: i32, flags: &[&str]| {
+        let found = plan(&cluster(allowed), &pods, flags);
+        names(&found["chosen"]["victims"])
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
+    // Only a preference: one of the guarded pods leaves although no disruption is allowed.
+    assert_eq!(victims(0, &[]), ["default/free", "default/guarded-1"]);
+    assert_eq!(victims(1, &never), ["default/free", "default/guarded-1"]);
+    // The least important pod frees nothing, so the budget is left to the other one.
+    let scene = [
+        node("one"),
+        node("two"),
+        group("train", 1, 100),
+        running("important", "one", ("2", 500), None),
+        {
+            let mut small = of("small", "one", 1);
+            small["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("0");
+            small
+        },
+        of("big", "two", 2),
+        budget("guards", "guarded", 1),
+    ];
+    let found = plan(&scene, &pods[..1], &never);
+    assert_eq!(
+        names(&found["chosen"]["victims"]),
+        BTreeSet::from(["default/big".to_owned()])
+    );
+    let refused = plan(&cluster(0), &pods, &never);
+    assert_eq!(refused["eligible"], false, "{refused}");
+    assert_eq!(
+        refused["ineligibleReason"],
+        "pod group preemption: a PodDisruptionBudget would have to be broken"
+    );
+    // A group that is evicted as a whole stays if the budget keeps one of its pods.
+    let mut atomic = cluster(1);
+    let mut guarded = group("guarded", 2, 1);
+    guarded["spec"]["disruptionMode"] = json!({ "all": {} });
+    atomic.push(guarded);
+    for pod in &mut atomic {
+        if pod["metadata"]["labels"]["app"] == "guarded" {
+            pod["spec"]["schedulingGroup"] = json!({ "podGroupName": "guarded" });
+        }
+    }
+    let refused = plan(&atomic, &pods, &never);
+    assert_eq!(refused["chosen"], Value::Null, "{refused}");
 }

@@ -10,7 +10,7 @@ use crate::not_tried::NotTried;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use evictd_placement::{Cluster, Statement};
 use evictd_pod::wire;
-use evictd_preemption::{Action, Budget, VictimGroup, VictimGroups};
+use evictd_preemption::{Action, Budget, BudgetPolicy, VictimGroup, VictimGroups};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ impl PodGroups {
         cluster: &mut Cluster,
         framework: &Framework,
         pod: &wire::Pod,
-        budgets: Option<&[Budget]>,
+        budgets: Option<(&[Budget], BudgetPolicy)>,
     ) -> Option<GangPlacement> {
         let name = group_of(pod)?;
         self.groups.object(&name)?;
@@ -141,15 +141,18 @@ impl PodGroups {
             let plugins = framework.post_filters_of_groups(release);
             let preempts = plugins.contains(&PostFilter::DefaultPreemption);
             let grouped = self.groups.grouped_pods(|_| false);
-            let preemptor = budgets.filter(|_| preempts).map(|budgets| Preemptor {
-                priority: root.object.priority(),
-                never: members
-                    .iter()
-                    .any(|member| member.wire.spec.preemption_policy == "Never"),
-                budgets,
-                grouped: &grouped,
-                not_freed: &[],
-            });
+            let preemptor = budgets
+                .filter(|_| preempts)
+                .map(|(budgets, policy)| Preemptor {
+                    priority: root.object.priority(),
+                    never: members
+                        .iter()
+                        .any(|member| member.wire.spec.preemption_policy == "Never"),
+                    budgets,
+                    policy,
+                    grouped: &grouped,
+                    not_freed: &[],
+                });
             let framework = std::slice::from_ref(framework);
             let tree = (&tree, leaf);
             placement.try_members(cluster, framework, tree, (&mut members, preemptor));

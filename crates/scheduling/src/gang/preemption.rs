@@ -6,7 +6,7 @@ use super::{GroupedPods, Member, TreeTrial, Trial};
 use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use evictd_placement::{Cluster, NodeId, Pod, Statement, estimated_cost, has_claims};
-use evictd_preemption::{Budget, breaking};
+use evictd_preemption::{Budget, BudgetPolicy, breaking, within_budgets};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -43,6 +43,7 @@ pub(crate) struct Preemptor<'p> {
     /// It must not preempt (S7-061).
     pub(crate) never: bool,
     pub(crate) budgets: &'p [Budget],
+    pub(crate) policy: BudgetPolicy,
     pub(crate) grouped: &'p GroupedPods,
     /// Nodes with stuck victims.
     pub(crate) not_freed: &'p [NodeId],
@@ -55,6 +56,8 @@ pub(crate) enum NoPreemption {
     /// Victims on its nominated nodes are still terminating.
     Ongoing,
     NoVictims,
+    /// It must not break a budget, and does not fit with what else may be evicted.
+    Budgets,
     /// The group does not fit without all possible victims either, for this reason.
     DoesNotFit(String),
 }
@@ -66,6 +69,7 @@ impl NoPreemption {
             Self::Never => "not eligible due to preemptionPolicy=Never.",
             Self::Ongoing => "ongoing preemption on nominated nodes",
             Self::NoVictims => "No preemption victims found for incoming preemptor",
+            Self::Budgets => "a PodDisruptionBudget would have to be broken",
             Self::DoesNotFit(message) => message,
         }
     }
@@ -73,7 +77,7 @@ impl NoPreemption {
     /// kube-scheduler's status, which metrics have as `result` (S7-054).
     pub(crate) const fn status(&self) -> &'static str {
         match self {
-            Self::Never | Self::DoesNotFit(_) => "Unschedulable",
+            Self::Never | Self::Budgets | Self::DoesNotFit(_) => "Unschedulable",
             Self::Ongoing => "Success",
             Self::NoVictims => "UnschedulableAndUnresolvable",
         }
@@ -81,12 +85,12 @@ impl NoPreemption {
 
     /// Whether victims were looked for, so that nominations for earlier ones are cleared.
     pub(crate) const fn was_evaluated(&self) -> bool {
-        matches!(self, Self::NoVictims | Self::DoesNotFit(_))
+        matches!(self, Self::NoVictims | Self::Budgets | Self::DoesNotFit(_))
     }
 }
 
 /// Pods that are evicted together: one pod, or all pods of an atomic group.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Unit {
     /// Each with its node and its index there.
     pods: Vec<(NodeId, usize)>,
@@ -123,24 +127,63 @@ pub(crate) fn preempt(
     if is_being_freed(trial, members, preemptor) {
         return Err(NoPreemption::Ongoing);
     }
-    let mut units = units(trial, preemptor);
-    let why_not = if units.is_empty() {
-        NoPreemption::NoVictims
-    } else {
-        match attempt((trial, tree), members, &mut units, FreedDevices::default()) {
-            Ok(found) => return Ok(found),
-            Err(why_not) => why_not,
-        }
+    let all = units(trial, preemptor);
+    let count = all.len();
+    let mut groupings = match preemptor.policy {
+        BudgetPolicy::Prefer => vec![all],
+        BudgetPolicy::NeverViolate => sparing(trial.cluster, preemptor.budgets, &all),
     };
-    if !may_free_devices(trial, members) {
-        return Err(why_not);
+    let mut why_not = NoPreemption::NoVictims;
+    for units in groupings.iter_mut().filter(|units| !units.is_empty()) {
+        match attempt((trial, tree), members, units, FreedDevices::default()) {
+            Ok(found) => return Ok(found),
+            Err(reason) => why_not = reason,
+        }
     }
-    let freed = FreedDevices::new(trial.cluster, members);
-    match attempt((trial, tree), members, &mut units, freed) {
-        // The devices of pods that have ended are enough, and are about to become free.
-        Ok(found) if found.victims.is_empty() => Err(NoPreemption::Ongoing),
-        found => found.map_err(|_| why_not),
+    if may_free_devices(trial, members) {
+        for units in &mut groupings {
+            let freed = FreedDevices::new(trial.cluster, members);
+            match attempt((trial, tree), members, units, freed) {
+                // The devices of pods that have ended are enough, and are about to become free.
+                Ok(found) if found.victims.is_empty() => return Err(NoPreemption::Ongoing),
+                Ok(found) => return Ok(found),
+                Err(_) => {}
+            }
+        }
     }
+    let are_spared = groupings.iter().any(|units| units.len() < count);
+    Err(if are_spared {
+        NoPreemption::Budgets
+    } else {
+        why_not
+    })
+}
+
+/// The units that may be evicted together without breaking a budget. The least important use the budgets first, so that they
+/// are evicted first. If those free too little, the most important use them first.
+fn sparing(cluster: &Cluster, budgets: &[Budget], units: &[Unit]) -> Vec<Vec<Unit>> {
+    let pods = |unit: &Unit| {
+        let pods = unit.pods.iter();
+        let pods = pods.map(|(id, index)| -> &Pod { &cluster.node(*id).pods[*index] });
+        pods.collect::<Vec<_>>().into_iter()
+    };
+    let mut unimportant = within_budgets(cluster, budgets, units.iter().rev().map(pods));
+    unimportant.reverse();
+    let important = within_budgets(cluster, budgets, units.iter().map(pods));
+    let is_alike = unimportant == important;
+    let of = |allowed: Vec<bool>| {
+        let allowed = units.iter().zip(allowed).filter(|(_, allowed)| *allowed);
+        let harmless = |(unit, _): (&Unit, bool)| Unit {
+            violates_budget: false,
+            ..unit.clone()
+        };
+        allowed.map(harmless).collect()
+    };
+    let first = of(unimportant);
+    if is_alike {
+        return vec![first];
+    }
+    vec![first, of(important)]
 }
 
 /// Whether devices of other pods may help, and the profile allows it. There must be a decision about every member.

@@ -49,6 +49,7 @@ pub(super) fn preempt_for_gang(
         priority: gang.tree.root().map_or(0, |root| root.object.priority()),
         never,
         budgets: &scheduler.state.cache.budgets,
+        policy: scheduler.options.policy,
         grouped: &grouped,
         not_freed: &not_freed,
     };

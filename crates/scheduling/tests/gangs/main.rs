@@ -23,8 +23,10 @@ mod rows;
 #[path = "../scenario/mod.rs"]
 mod scenario;
 mod table_f;
+mod tree_order;
 mod tree_victims;
 mod trees;
+mod victim_order;
 mod volumes;
 
 /// A scenario in which 20 s pass before each event.

@@ -3,7 +3,8 @@
 use crate::placing::{important, important_pods};
 use crate::{Scene, group, pod};
 use evictd_pod::compatibility::{Compatibility, Release};
-use evictd_scheduling::{GroupOutcome, Outcome, Pool};
+use evictd_scheduling::{Change, Event, GroupOutcome, Outcome, Pool};
+use evictd_test_objects::node;
 use serde_json::{Value, json};
 
 pub(crate) fn basic(name: &str) -> Value {
@@ -266,6 +267,18 @@ fn s7_093_s7_094_the_domain_that_takes_most_pods_and_then_the_fuller_one_wins() 
         placed.values().all(|node| node == "r1-a"),
         "T61: {placed:?}"
     );
+    // Memory counts as processor time does. Each domain has the same of that.
+    let mut scene = Scene::new();
+    for (name, memory, rack) in [("r1-a", "8Gi", "r1"), ("r2-a", "2Gi", "r2")] {
+        let node = node(name).cpu("8").memory(memory).label("rack", rack);
+        let node = node.set("/status/allocatable/pods", "10");
+        scene.tell(&Event::Change(Change::Node(crate::added(node))));
+    }
+    scene.pods("g", 2, "1");
+    scene.group(in_rack("g", 2));
+    let placed = scene.placed();
+    assert!(placed.values().all(|node| node == "r2-a"), "{placed:?}");
+    assert_eq!(placed.len(), 2);
 }
 
 /// The group of T35 to T39 and T45: two pods of the group `old` with this disruption mode and priority.

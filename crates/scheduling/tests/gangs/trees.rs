@@ -391,6 +391,31 @@ fn s7_119_of_several_domains_the_one_with_most_pods_of_the_tree_is_taken() {
     }
     let placed = scene.placed();
     assert_eq!(placed.len(), 4, "{placed:?}");
+    // If all fit in both, the domain that is fuller then is taken.
+    let mut scene = racks(["3", "3", "2", "2"]);
+    scene.composite(in_one(composite("r", 2, ""), "zone"));
+    for name in ["l1", "l2"] {
+        scene.pods(name, 2, "1");
+        scene.group(in_one(leaf(name, 2, "r"), "rack"));
+    }
+    let placed = scene.placed();
+    assert_eq!(placed.len(), 4, "{placed:?}");
+    let mut nodes = placed.values();
+    assert!(nodes.all(|node| node == "n2" || node == "n3"), "{placed:?}");
+}
+
+/// The first domain has room for one of the groups, and the second one for none.
+#[test]
+fn s7_119_the_result_of_the_first_domain_is_reported() {
+    let mut scene = racks(["1", "0", "0", "0"]);
+    scene.composite(in_one(composite("r", 2, ""), "zone"));
+    for name in ["l1", "l2"] {
+        scene.pods(name, 1, "1");
+        scene.group(leaf(name, 1, "r"));
+    }
+    let messages = scene.messages();
+    let start = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining";
+    assert!(messages["l1-0"].starts_with(start), "{messages:?}");
 }
 
 #[test]

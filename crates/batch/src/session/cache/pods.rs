@@ -15,6 +15,7 @@ use crate::session::snapshot::upstream::upstream_job_of;
 use evictd_batch_objects::{GROUP_NAME, PodGroupPhase, PodGroupStatus, TASK_SPEC, queue_of};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::QosClass;
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire::{Metadata, Pod, Time, full_name};
 use std::sync::Arc;
 
@@ -231,7 +232,7 @@ impl Cache {
             best_effort: false,
             gated: !pod.spec.scheduling_gates.is_empty(),
             preemptable: preemptable.is_none_or(is_true),
-            quality: QosClass::of_pod(pod),
+            quality: QosClass::of_pod(pod, Release::default()),
             uses_zones: match annotation(ZONE) {
                 Some(zone) => zone == "*",
                 None => annotation(PREEMPTABLE).is_some_and(is_true),

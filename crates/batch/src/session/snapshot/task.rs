@@ -7,6 +7,7 @@ use crate::session::snapshot::resource::{Resource, number};
 use evictd_batch_objects::TASK_SPEC;
 use evictd_placement::NodeId;
 use evictd_placement::Pod;
+use evictd_pod::compatibility::Release;
 use evictd_pod::wire::{ConditionStatus, Pod as PodObject, PodPhase, TextMap};
 use evictd_pod::{QosClass, Quantity, duration, requests, resources};
 use jiff::Timestamp;
@@ -300,7 +301,8 @@ impl PodScheduled {
 
 fn cpus_of(pod: &PodObject) -> Option<Box<Requested>> {
     let waits = pod.spec.node_name.is_empty() && pod.status.phase == PodPhase::Pending;
-    let exclusive = waits && QosClass::of_pod(pod) == QosClass::Guaranteed;
+    // The API server writes the class into the status, so the release counts for files only.
+    let exclusive = waits && QosClass::of_pod(pod, Release::default()) == QosClass::Guaranteed;
     let containers = pod.spec.containers.iter().map(|container| {
         let cpu = container.resources.requests.get(resources::CPU);
         let milli = cpu.map(evictd_pod::Quantity::milli_value);

@@ -1,6 +1,6 @@
 //! Type conversions and sizes.
 
-use super::{Called, Entry, Invocation, entry};
+use super::{Called, Entry, Invocation, entry, times};
 use crate::cel::meter::Fault;
 use crate::cel::value::Value;
 use std::sync::Arc;
@@ -93,6 +93,8 @@ fn int(call: &mut Invocation<'_, '_>) -> Outcome {
             i64::try_from(whole).map_err(|_| range())?
         }
         Value::Text(text) => text.parse().map_err(|_| wrong("int", text))?,
+        Value::Timestamp(time) => time.seconds(),
+        Value::Duration(nanos) => *nanos,
         _ => return Err(Fault::no_overload()),
     }))
 }
@@ -142,8 +144,10 @@ fn string(call: &mut Invocation<'_, '_>) -> Outcome {
         Value::Double(number) => Value::text(&number.to_string()),
         Value::Address(address) => Value::text(&address.to_string()),
         Value::Network(network) => Value::text(&format!("{}/{}", network.address, network.bits)),
-        version @ Value::Version(_) => {
-            let kind = version.type_name();
+        Value::Timestamp(time) => Value::text(&time.write()),
+        Value::Duration(nanos) => Value::text(&times::written(*nanos)),
+        other @ (Value::Version(_) | Value::Url(_) | Value::Format(_)) => {
+            let kind = other.type_name();
             return Err(Fault::error(format!("no such overload: string({kind})")));
         }
         _ => return Err(Fault::no_overload()),

@@ -1,6 +1,6 @@
 //! Functions of lists, including the sets library.
 
-use super::{Called, Entry, Invocation, entry};
+use super::{Called, Entry, Invocation, entry, times};
 use crate::cel::meter::{Fault, Meter};
 use crate::cel::value::{Value, Values};
 use std::cmp::Ordering;
@@ -16,6 +16,7 @@ pub(super) const TABLE: &[Entry] = &[
         outermost(call, Ordering::Greater)
     }),
     entry("sum", Called::On, (1, 1), sum),
+    entry("includes", Called::On, (2, 2), includes),
     entry("slice", Called::On, (3, 3), slice),
     entry("flatten", Called::On, (1, 1), flatten),
     entry("distinct", Called::On, (1, 1), distinct),
@@ -126,7 +127,9 @@ fn sum(call: &mut Invocation<'_, '_>) -> Outcome {
     let mut sum: Option<Value> = None;
     for value in list.iter() {
         sum = Some(match (sum, value) {
-            (None, Value::Int(_) | Value::UInt(_) | Value::Double(_)) => value.clone(),
+            (None, Value::Int(_) | Value::UInt(_) | Value::Double(_) | Value::Duration(_)) => {
+                value.clone()
+            }
             (Some(Value::Int(sum)), Value::Int(more)) => {
                 let sum = sum.checked_add(*more);
                 Value::Int(sum.ok_or_else(|| Fault::error("integer overflow"))?)
@@ -136,10 +139,29 @@ fn sum(call: &mut Invocation<'_, '_>) -> Outcome {
                 Value::UInt(sum.ok_or_else(|| Fault::error("integer overflow"))?)
             }
             (Some(Value::Double(sum)), Value::Double(more)) => Value::Double(sum + more),
+            (Some(Value::Duration(sum)), Value::Duration(more)) => {
+                times::checked(sum.checked_add(*more))?
+            }
             _ => return Err(Fault::no_overload()),
         });
     }
     Ok(sum.unwrap_or(Value::Int(0)))
+}
+
+/// Whether a list has an element. A single value counts as a list of one.
+fn includes(call: &mut Invocation<'_, '_>) -> Outcome {
+    call.plain()?;
+    let (target, wanted) = (call.take(0), call.take(1));
+    let Value::List(list) = target else {
+        return target.equals(&wanted, call.meter).map(Value::Bool);
+    };
+    for element in list.iter() {
+        call.meter.handle_values(1)?;
+        if element.equals(&wanted, call.meter)? {
+            return Ok(Value::Bool(true));
+        }
+    }
+    Ok(Value::Bool(false))
 }
 
 pub(super) fn reversed(list: &Values, meter: &mut Meter) -> Outcome {

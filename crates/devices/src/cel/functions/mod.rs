@@ -3,11 +3,14 @@
 
 mod addresses;
 mod convert;
+mod formats;
 mod kubernetes;
 mod lists;
 mod operators;
 mod optional;
 mod strings;
+mod times;
+mod urls;
 
 use super::meter::{Fault, Meter};
 use super::pattern::Pattern;
@@ -106,7 +109,7 @@ const fn with_pattern(entry: &Entry) -> Entry {
     }
 }
 
-const TABLES: [&[Entry]; 7] = [
+const TABLES: [&[Entry]; 10] = [
     operators::TABLE,
     convert::TABLE,
     strings::TABLE,
@@ -114,6 +117,9 @@ const TABLES: [&[Entry]; 7] = [
     optional::TABLE,
     kubernetes::TABLE,
     addresses::TABLE,
+    times::TABLE,
+    urls::TABLE,
+    formats::TABLE,
 ];
 
 /// The function with this name, calling form and number of arguments.

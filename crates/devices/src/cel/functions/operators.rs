@@ -1,6 +1,6 @@
 //! Operators.
 
-use super::{Called, Entry, Invocation, entry};
+use super::{Called, Entry, Invocation, entry, times};
 use crate::cel::meter::Fault;
 use crate::cel::value::{Key, Value};
 use cel::common::ast::operators;
@@ -26,11 +26,7 @@ pub(super) const TABLE: &[Entry] = &[
     }),
     entry(operators::IN, Called::Alone, (2, 2), contains),
     entry(operators::ADD, Called::Alone, (2, 2), add),
-    entry(operators::SUBSTRACT, Called::Alone, (2, 2), |call| {
-        arithmetic(call, i64::checked_sub, u64::checked_sub, |one, other| {
-            one - other
-        })
-    }),
+    entry(operators::SUBSTRACT, Called::Alone, (2, 2), subtract),
     entry(operators::MULTIPLY, Called::Alone, (2, 2), |call| {
         arithmetic(call, i64::checked_mul, u64::checked_mul, |one, other| {
             one * other
@@ -46,14 +42,21 @@ fn equals(call: &mut Invocation<'_, '_>) -> Outcome {
     let [one, other] = call.args.as_slice() else {
         return Err(Fault::no_overload());
     };
-    one.equals_charged(other, call.meter).map(Value::Bool)
+    let size = if one.is_of_kubernetes() {
+        1
+    } else {
+        one.smaller_size(other)
+    };
+    call.meter.traverse(size, 1)?;
+    one.is_equal(other, call.meter).map(Value::Bool)
 }
 
 fn differs(call: &mut Invocation<'_, '_>) -> Outcome {
     let [one, other] = call.args.as_slice() else {
         return Err(Fault::no_overload());
     };
-    let equals = one.equals_charged(other, call.meter)?;
+    call.meter.traverse(one.smaller_size(other), 1)?;
+    let equals = one.is_equal(other, call.meter)?;
     Ok(Value::Bool(!equals))
 }
 
@@ -116,9 +119,15 @@ fn add(call: &mut Invocation<'_, '_>) -> Outcome {
             };
             one.and(other, call.meter).map(Value::List)
         }
-        _ => arithmetic(call, i64::checked_add, u64::checked_add, |one, other| {
-            one + other
-        }),
+        (one, other) => {
+            if let Some(sum) = times::sum(one, other) {
+                call.plain()?;
+                return sum;
+            }
+            arithmetic(call, i64::checked_add, u64::checked_add, |one, other| {
+                one + other
+            })
+        }
     }
 }
 
@@ -139,6 +148,16 @@ fn arithmetic(
         (Value::Double(one), Value::Double(other)) => Ok(Value::Double(doubles(*one, *other))),
         _ => Err(Fault::no_overload()),
     }
+}
+
+fn subtract(call: &mut Invocation<'_, '_>) -> Outcome {
+    if let Some(difference) = times::difference(call.arg(0), call.arg(1)) {
+        call.plain()?;
+        return difference;
+    }
+    arithmetic(call, i64::checked_sub, u64::checked_sub, |one, other| {
+        one - other
+    })
 }
 
 fn divide(call: &mut Invocation<'_, '_>) -> Outcome {
@@ -167,6 +186,7 @@ fn negate(call: &mut Invocation<'_, '_>) -> Outcome {
     match call.arg(0) {
         Value::Int(number) => overflow(number.checked_neg().map(Value::Int)),
         Value::Double(number) => Ok(Value::Double(-number)),
+        Value::Duration(nanos) => times::checked(nanos.checked_neg()),
         _ => Err(Fault::no_overload()),
     }
 }

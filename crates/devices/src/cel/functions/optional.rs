@@ -2,6 +2,7 @@
 
 use super::{Called, Entry, Invocation, entry};
 use crate::cel::meter::Fault;
+use crate::cel::time::Timestamp;
 use crate::cel::value::Value;
 use std::sync::Arc;
 
@@ -55,7 +56,11 @@ fn of_non_zero(call: &mut Invocation<'_, '_>) -> Outcome {
     call.plain()?;
     let value = call.take(0);
     let is_zero = match &value {
-        Value::Null | Value::Bool(false) | Value::Int(0) | Value::UInt(0) => true,
+        Value::Null | Value::Bool(false) | Value::Int(0) | Value::UInt(0) | Value::Duration(0) => {
+            true
+        }
+        // The first second of the year 1 is the zero of Go's times.
+        Value::Timestamp(time) => Timestamp::FIRST_NANOS == time.nanos(),
         Value::Double(number) => *number == 0.0,
         Value::Text(text) => text.is_empty(),
         Value::Bytes(bytes) => bytes.is_empty(),

@@ -1,6 +1,6 @@
 //! Functions of strings. Indices count characters.
 
-use super::{Called, Entry, Invocation, entry, lists, with_pattern};
+use super::{Called, Entry, Invocation, entry, lists, times, with_pattern};
 use crate::cel::meter::{Fault, Meter};
 use crate::cel::pattern::Pattern;
 use crate::cel::value::Value;
@@ -379,6 +379,8 @@ fn write_text(written: &mut String, value: &Value, meter: &mut Meter) -> Result<
         Value::Double(number) => write!(written, "{number}"),
         Value::Null => write!(written, "null"),
         Value::Type(name) => write!(written, "{name}"),
+        Value::Timestamp(time) => write!(written, "{}", time.write()),
+        Value::Duration(nanos) => write!(written, "{}", times::written(*nanos)),
         Value::List(list) => {
             written.push('[');
             for (at, element) in list.iter().enumerate() {
@@ -403,7 +405,9 @@ fn write_text(written: &mut String, value: &Value, meter: &mut Meter) -> Result<
         | Value::Version(_)
         | Value::Optional(_)
         | Value::Address(_)
-        | Value::Network(_) => {
+        | Value::Network(_)
+        | Value::Url(_)
+        | Value::Format(_) => {
             return Err(Fault::error("could not parse formatting clause"));
         }
     };

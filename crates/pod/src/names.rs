@@ -1,7 +1,7 @@
 //! Kubernetes' rules for names. Each function returns the errors in order; an empty list means that the name is valid.
 
 /// A label of a domain name, RFC 1123: names of containers, namespaces, volumes.
-pub(super) fn dns_label(name: &str) -> Vec<String> {
+pub fn dns_label(name: &str) -> Vec<String> {
     let mut wrong = at_most(name, 63);
     if !is_dns_label(name) {
         wrong.push(if is_dns_subdomain(name) {
@@ -13,6 +13,23 @@ pub(super) fn dns_label(name: &str) -> Vec<String> {
                 &["my-name", "123-abc"],
             )
         });
+    }
+    wrong
+}
+
+/// A label of a domain name, RFC 1035: names of services.
+pub fn dns_1035_label(name: &str) -> Vec<String> {
+    let mut wrong = at_most(name, 63);
+    let starts_well = name
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_lowercase());
+    if !starts_well || !is_dns_label(name) {
+        wrong.push(example(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
+            "[a-z]([-a-z0-9]*[a-z0-9])?",
+            &["my-name", "abc-123"],
+        ));
     }
     wrong
 }
@@ -31,7 +48,7 @@ pub fn dns_subdomain(name: &str) -> Vec<String> {
 }
 
 /// A key of labels, a name of a resource: a name, with a domain and a slash before it or without.
-pub(super) fn qualified(name: &str) -> Vec<String> {
+pub fn qualified(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let form = || {
         example(
@@ -72,7 +89,7 @@ pub(super) fn qualified(name: &str) -> Vec<String> {
 }
 
 /// A value of a label.
-pub(super) fn label_value(value: &str) -> Vec<String> {
+pub fn label_value(value: &str) -> Vec<String> {
     let mut wrong = at_most(value, 63);
     if !value.is_empty() && !is_name_part(value) {
         wrong.push(example(
@@ -85,7 +102,7 @@ pub(super) fn label_value(value: &str) -> Vec<String> {
 }
 
 /// The name of an environment variable.
-pub(super) fn environment(name: &str) -> Vec<String> {
+pub fn environment(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let starts_well = name
@@ -109,7 +126,7 @@ pub(super) fn environment(name: &str) -> Vec<String> {
 }
 
 /// The name of a port.
-pub(super) fn port(name: &str) -> Vec<String> {
+pub fn port(name: &str) -> Vec<String> {
     let mut wrong = at_most(name, 15);
     let lower = |byte: u8| byte.is_ascii_lowercase();
     let allowed = |byte: u8| lower(byte) || byte.is_ascii_digit() || byte == b'-';
@@ -131,7 +148,7 @@ pub(super) fn port(name: &str) -> Vec<String> {
 }
 
 /// The number of a port.
-pub(super) fn port_number(port: i64) -> Option<&'static str> {
+pub fn port_number(port: i64) -> Option<&'static str> {
     (!(1..=65535).contains(&port)).then_some("must be between 1 and 65535, inclusive")
 }
 
@@ -175,7 +192,9 @@ mod tests {
     fn every_kind_of_name_with_a_good_one_and_what_is_wrong_with_bad_ones() {
         type Case<'c> = (fn(&str) -> Vec<String>, &'c str, &'c [&'c str]);
         let long = "x".repeat(64);
-        let cases: [Case<'_>; 18] = [
+        let cases: [Case<'_>; 20] = [
+            (dns_1035_label, "a-1", &[]),
+            (dns_1035_label, "1-a", &["a DNS-1035 label must consist"]),
             (dns_label, "a-1", &[]),
             (dns_label, "a.b", &["must not contain dots"]),
             (dns_label, "A", &["a lowercase RFC 1123 label must consist"]),
