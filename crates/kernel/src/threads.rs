@@ -19,11 +19,9 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 /// Threads for calls that end sooner or later.
 pub const BLOCKING_THREADS: usize = 4;
-/// How many directory walks may hang at once; each occupies a thread.
-pub const HANGING_WALKS: usize = 4;
 /// Threads for calls that may hang: the walks that hang, one walk that does not, and the three filesystems that are
 /// watched.
-const POOL_THREADS: usize = HANGING_WALKS + 4;
+const POOL_THREADS: usize = Pool::HANGING_WALKS + 4;
 /// The most jobs that may wait for a thread. Every caller waits for its previous job first, so this is never
 /// reached.
 const QUEUE: usize = 64;
@@ -83,6 +81,9 @@ impl fmt::Debug for State {
 }
 
 impl Pool {
+    /// How many directory walks may hang at once; each occupies a thread.
+    pub const HANGING_WALKS: usize = 4;
+
     /// A pool without threads.
     fn new() -> Self {
         Self(Arc::new(Owner(Arc::new(Shared {

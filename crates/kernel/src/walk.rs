@@ -6,7 +6,7 @@ mod largest;
 mod project;
 
 pub use kept::{KeptTree, KeptTrees};
-pub use largest::{LargestDirectories, LargestDirectory};
+pub use largest::LargestDirectories;
 pub use project::ProjectUsage;
 
 use kept::Record;

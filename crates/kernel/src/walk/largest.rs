@@ -7,22 +7,16 @@ use std::{
     path::PathBuf,
 };
 
-/// A directory with all that is below it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LargestDirectory {
-    /// Relative to the top of the walk.
-    pub path: PathBuf,
-    /// Bytes or inodes.
-    pub amount: i64,
-}
+/// A directory relative to the top of a walk, with its bytes or inodes and those of all that is below it.
+type Directory = (PathBuf, i64);
 
-/// Both are `None` where no directory below the top holds more than half.
+/// The deepest directories below the top of a walk that hold more than half; `None` where none does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LargestDirectories {
-    /// By allocated bytes.
-    pub by_bytes: Option<LargestDirectory>,
-    /// By inodes.
-    pub by_inodes: Option<LargestDirectory>,
+    /// The path from the top, and its bytes.
+    pub by_bytes: Option<(PathBuf, i64)>,
+    /// The path from the top, and its inodes.
+    pub by_inodes: Option<(PathBuf, i64)>,
 }
 
 /// The sums of the open directories. Two directories beside each other cannot both hold more than half, so the candidates
@@ -32,7 +26,7 @@ pub(super) struct Largest {
     /// The directories below the top that are being read, and the amounts that were counted before them.
     open: Vec<(CString, [i64; 2])>,
     /// By bytes and by inodes, deepest first.
-    candidates: [Vec<LargestDirectory>; 2],
+    candidates: [Vec<Directory>; 2],
 }
 
 const fn amounts(usage: &DiskUsage) -> [i64; 2] {
@@ -52,12 +46,11 @@ impl Largest {
         };
         for ((candidates, total), before) in self.candidates.iter_mut().zip(totals).zip(before) {
             let is_most = |amount: i64| amount > total / 2;
-            candidates.retain(|candidate| is_most(candidate.amount));
+            candidates.retain(|(_, amount)| is_most(*amount));
             let amount = total.saturating_sub(*before);
             if is_most(amount) {
                 let names = self.open.iter().map(|(name, _)| name.to_bytes());
-                let path = names.map(OsStr::from_bytes).collect();
-                candidates.push(LargestDirectory { path, amount });
+                candidates.push((names.map(OsStr::from_bytes).collect(), amount));
             }
         }
         self.open.pop();
@@ -68,19 +61,15 @@ impl Largest {
         while !self.open.is_empty() {
             self.leave(counted);
         }
-        let totals = amounts(counted).into_iter();
+        let [bytes, inodes] = amounts(counted);
         let [by_bytes, by_inodes] = self.candidates;
-        let mut deepest =
-            [by_bytes, by_inodes]
-                .into_iter()
-                .zip(totals)
-                .map(|(candidates, total)| {
-                    let mut candidates = candidates.into_iter();
-                    candidates.find(|candidate| candidate.amount > total / 2)
-                });
+        let deepest = |candidates: Vec<Directory>, total: i64| {
+            let mut candidates = candidates.into_iter();
+            candidates.find(|(_, amount)| *amount > total / 2)
+        };
         LargestDirectories {
-            by_bytes: deepest.next().flatten(),
-            by_inodes: deepest.next().flatten(),
+            by_bytes: deepest(by_bytes, bytes),
+            by_inodes: deepest(by_inodes, inodes),
         }
     }
 }

@@ -45,8 +45,8 @@ fn largest(path: &Path, entries: u64) -> [Option<(String, i64)>; 2] {
         stop: &stop,
     };
     let (_, largest) = DiskUsage::with_largest(path, &mut budget).unwrap().unwrap();
-    let shown = |found: LargestDirectory| (found.path.to_str().unwrap().to_owned(), found.amount);
-    [largest.by_bytes.map(shown), largest.by_inodes.map(shown)]
+    [largest.by_bytes, largest.by_inodes]
+        .map(|found| found.map(|(path, amount)| (path.to_str().unwrap().to_owned(), amount)))
 }
 
 #[test]

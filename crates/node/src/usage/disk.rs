@@ -19,7 +19,7 @@ use evictd_eviction::{local_storage, rules::StorageLimits};
 use evictd_kernel::{
     cgroup::Hierarchies,
     signals::WatchedFilesystem,
-    threads::{HANGING_WALKS, Pool},
+    threads::Pool,
     walk::{Budget, KeptTree, KeptTrees},
 };
 use evictd_pod::Pod;
@@ -61,7 +61,7 @@ const DEFAULT_LIMITS: Limits = Limits {
     pod: Duration::from_secs(1),
     all: Duration::from_secs(4),
     stopping: Duration::from_millis(200),
-    hanging: HANGING_WALKS,
+    hanging: Pool::HANGING_WALKS,
 };
 
 /// How directories are measured.

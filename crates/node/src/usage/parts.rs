@@ -150,7 +150,7 @@ pub(super) fn measure(
             Some(tree) => tree.measure(now, &mut budget),
             None => DiskUsage::with_largest(&part.path, &mut budget).map(|walked| {
                 let (usage, largest) = walked?;
-                part.directories = shown(&largest);
+                part.directories = shown(largest);
                 Some(usage)
             }),
         };
@@ -171,14 +171,15 @@ pub(super) fn measure(
 }
 
 /// The directories as records have them; the pod chooses how long their paths are.
-fn shown(largest: &walk::LargestDirectories) -> Option<Box<LargestDirectories>> {
-    let shown = |found: &walk::LargestDirectory| LargestDirectory {
-        path: cut_in_the_middle(&found.path.to_string_lossy()),
-        amount: found.amount,
+fn shown(largest: walk::LargestDirectories) -> Option<Box<LargestDirectories>> {
+    let shown = |found: Option<(PathBuf, i64)>| {
+        let (path, amount) = found?;
+        let path = cut_in_the_middle(&path.to_string_lossy());
+        Some(LargestDirectory { path, amount })
     };
     let all = LargestDirectories {
-        by_bytes: largest.by_bytes.as_ref().map(shown),
-        by_inodes: largest.by_inodes.as_ref().map(shown),
+        by_bytes: shown(largest.by_bytes),
+        by_inodes: shown(largest.by_inodes),
     };
     (all != LargestDirectories::default()).then(|| Box::new(all))
 }
