@@ -181,6 +181,57 @@ fn main() {
     for min_count in [1, 1_000_000] {
         large_group(min_count);
     }
+    in_vain();
+}
+
+/// A large gang that fits nowhere is tried again after each change of a node.
+fn in_vain() {
+    let (nodes, pods) = if cfg!(debug_assertions) {
+        (10, 100)
+    } else {
+        (1000, 60_000)
+    };
+    let mut scheduler = empty(nodes);
+    let group = json!({ "metadata": { "name": "vain", "namespace": "default" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": pods } } } });
+    scheduler.on(NOW, &Event::PodGroup(new(group)));
+    for index in 0..pods {
+        let uid = format!("vain-{index}");
+        let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid, "labels": { "app": "vain" } },
+            "spec": { "schedulingGroup": { "podGroupName": "vain" }, "containers": [
+                { "name": "c", "resources": { "requests": { "cpu": "1000" } } }] } });
+        scheduler.on(NOW, &Event::Change(Change::Pod(new(pod))));
+    }
+    let mut now = NOW;
+    let (mut tried, mut put_off) = (0, 0);
+    let (mut events, mut attempts) = (Duration::ZERO, Duration::ZERO);
+    let mut old = None;
+    for round in 0..10 {
+        let mut node = recipe::node(0);
+        node["status"]["allocatable"]["cpu"] = json!(format!("{}", 32 + round));
+        let Delta { new, .. } = new(node);
+        let began = Instant::now();
+        let delta = Delta {
+            old: old.replace(new.clone()).flatten(),
+            new,
+        };
+        scheduler.on(now, &Event::Change(Change::Node(delta)));
+        now += jiff::SignedDuration::from_mins(1);
+        scheduler.flush_backoff(now);
+        events += began.elapsed();
+        let began = Instant::now();
+        while let Some(attempt) = scheduler.attempt(now) {
+            match attempt.outcome {
+                Outcome::Unschedulable(_) => tried += 1,
+                Outcome::PutOff(_) => put_off += 1,
+                outcome => panic!("{outcome:?}"),
+            }
+        }
+        attempts += began.elapsed();
+    }
+    println!(
+        "a gang of {pods} in vain, ten times ({tried} attempts, {put_off} put off): {events:?} for the changes, {attempts:?} for the attempts"
+    );
 }
 
 /// Places one pod after the other on nodes that were empty.
