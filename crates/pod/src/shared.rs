@@ -10,6 +10,11 @@ use std::sync::Arc;
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
+    /// Where the value is: two with the same address are equal.
+    pub fn address(this: &Self) -> usize {
+        Arc::as_ptr(&this.0).addr()
+    }
+
     /// Whether this is the only reference to the value.
     pub fn is_sole(this: &Self) -> bool {
         Arc::strong_count(&this.0) == 1

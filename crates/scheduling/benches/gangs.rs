@@ -181,6 +181,66 @@ fn main() {
     for min_count in [1, 1_000_000] {
         large_group(min_count);
     }
+    for cpu in ["1000", "1"] {
+        in_vain(cpu);
+    }
+}
+
+/// After each change of a node, a large gang is tried again only if one of its pods fits on the node when it is empty.
+fn in_vain(cpu: &str) {
+    let (nodes, pods) = if cfg!(debug_assertions) {
+        (10, 100)
+    } else {
+        (1000, 60_000)
+    };
+    let mut scheduler = empty(nodes);
+    let group = json!({ "metadata": { "name": "vain", "namespace": "default" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": pods } } } });
+    scheduler.on(NOW, &Event::PodGroup(new(group)));
+    let pod: wire::Pod = serde_json::from_value(
+        json!({ "metadata": { "labels": { "app": "vain" }, "namespace": "default" },
+        "spec": { "schedulingGroup": { "podGroupName": "vain" }, "containers": [
+            { "name": "c", "resources": { "requests": { "cpu": cpu } } }] } }),
+    )
+    .expect("well formed");
+    for index in 0..pods {
+        // Equal pods share their spec, as in `run`.
+        let mut pod = pod.clone();
+        pod.metadata.name = format!("vain-{index}");
+        pod.metadata.uid = pod.metadata.name.as_str().into();
+        let (old, new) = (None, Some(Arc::new(pod)));
+        scheduler.on(NOW, &Event::Change(Change::Pod(Delta { old, new })));
+    }
+    let mut now = NOW;
+    let (mut tried, mut put_off) = (0, 0);
+    let (mut events, mut attempts) = (Duration::ZERO, Duration::ZERO);
+    let mut old = None;
+    for round in 0..10 {
+        let mut node = recipe::node(0);
+        node["status"]["allocatable"]["cpu"] = json!(format!("{}", 32 + round));
+        let Delta { new, .. } = new(node);
+        let began = Instant::now();
+        let delta = Delta {
+            old: old.replace(new.clone()).flatten(),
+            new,
+        };
+        scheduler.on(now, &Event::Change(Change::Node(delta)));
+        now += jiff::SignedDuration::from_mins(1);
+        scheduler.flush_backoff(now);
+        events += began.elapsed();
+        let began = Instant::now();
+        while let Some(attempt) = scheduler.attempt(now) {
+            match attempt.outcome {
+                Outcome::Unschedulable(_) => tried += 1,
+                Outcome::PutOff(_) => put_off += 1,
+                outcome => panic!("{outcome:?}"),
+            }
+        }
+        attempts += began.elapsed();
+    }
+    println!(
+        "a gang of {pods} in vain, {cpu} cores each, ten times ({tried} attempts, {put_off} put off): {events:?} for the changes, {attempts:?} for the attempts"
+    );
 }
 
 /// Places one pod after the other on nodes that were empty.

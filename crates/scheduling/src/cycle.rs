@@ -4,10 +4,10 @@ use crate::config::Point;
 use crate::framework::Framework;
 use crate::parallelize::split;
 use crate::plugins::PluginName;
-use crate::recorder::{status, timed};
+use crate::pre_filter::{PreFilterResult, Prepared};
+use crate::recorder::{PluginRuns, SUCCESS, timed};
 use evictd_placement::{
-    Checks, Cluster, Code, DEVICES_GO_ON, Here, NodeId, Pod, PreFilter, Reason, Rejection, Score,
-    Symbol,
+    Checks, Cluster, Code, DEVICES_GO_ON, Here, NodeId, Pod, Reason, Rejection, Score,
 };
 use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,31 +26,6 @@ pub enum Verdict {
     NotTried,
     /// An extender rejected it, for the reason at this index of [`Filtered::by_extenders`].
     ByExtender(usize),
-}
-
-/// The result of the `PreFilter` plugins (S5-043).
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PreFilterResult {
-    pub(crate) rejection: Option<PreFilterRejection>,
-    allowed: Option<AllowedNodes>,
-    /// How many plugins have run.
-    run: usize,
-}
-
-/// A `PreFilter` plugin that rejected every node.
-#[derive(Debug, Clone)]
-pub(crate) struct PreFilterRejection {
-    pub(crate) plugin: String,
-    code: Code,
-    reason: String,
-}
-
-/// The only nodes that the filters need to run on.
-#[derive(Debug, Clone)]
-struct AllowedNodes {
-    names: BTreeSet<Symbol>,
-    /// The plugins that restricted the nodes.
-    plugins: Vec<String>,
 }
 
 /// The results of the filters for a pod.
@@ -96,7 +71,21 @@ pub struct Scores {
 impl Framework {
     /// Runs every filter on every node. If the nominated node is feasible, the others are not tried (S5-044).
     pub fn filter(&self, cluster: &Cluster, pod: &Pod) -> Filtered {
-        let pre_filter = self.pre_filter(cluster, pod);
+        let prepared = Prepared::new(self, cluster, pod);
+        self.filter_prepared(cluster, pod, prepared)
+    }
+
+    /// As [`Self::filter`], after its preparation.
+    pub(crate) fn filter_prepared(
+        &self,
+        cluster: &Cluster,
+        pod: &Pod,
+        prepared: Prepared,
+    ) -> Filtered {
+        let Prepared {
+            result: pre_filter,
+            filters,
+        } = prepared;
         let count = cluster.nodes().len();
         if pre_filter.rejection.is_some() {
             return Filtered {
@@ -109,7 +98,8 @@ impl Framework {
             };
         }
         let began = self.recorder.now();
-        let (mut checks, active_filters) = self.compile_filters(cluster, pod);
+        let (active_filters, filters): (Vec<usize>, _) = filters.into_iter().unzip();
+        let mut checks = Checks::with(cluster, pod, filters);
         let verdict = |checks: &mut Checks<'_>, id: NodeId| {
             if !pre_filter.allows(cluster.node(id).name) {
                 return Verdict::Excluded;
@@ -145,7 +135,7 @@ impl Framework {
             }
         };
         let took = self.recorder.now().saturating_sub(began);
-        self.record(Point::Filter, true, took);
+        self.record(Point::Filter, SUCCESS, took);
         let ended = verdicts.iter();
         let ended = ended.filter_map(|verdict| verdict.last_filter(self.filters.len()));
         self.count_filters(&active_filters, ended);
@@ -181,68 +171,6 @@ impl Framework {
         (Checks::with(cluster, pod, filters), indices)
     }
 
-    /// Whether the `PreFilter` plugins leave every node to the filters.
-    pub(crate) fn passes_pre_filter(&self, cluster: &Cluster, pod: &Pod) -> bool {
-        let result = self.pre_filter(cluster, pod);
-        result.rejection.is_none() && result.allowed.is_none()
-    }
-
-    /// Runs the `PreFilter` plugins.
-    fn pre_filter(&self, cluster: &Cluster, pod: &Pod) -> PreFilterResult {
-        let (result, took) = timed(&*self.recorder, || self.run_pre_filter(cluster, pod));
-        self.record(Point::PreFilter, result.rejection.is_none(), took);
-        result
-    }
-
-    fn run_pre_filter(&self, cluster: &Cluster, pod: &Pod) -> PreFilterResult {
-        let mut result = PreFilterResult::default();
-        let is_sampled = self.recorder.samples_plugins();
-        for plugin in &self.pre_filters {
-            let name = plugin.name();
-            result.run += 1;
-            let began = is_sampled.then(|| self.recorder.now());
-            let answer = plugin.pre_filter(cluster, pod);
-            if let Some(began) = began {
-                let took = self.recorder.now().saturating_sub(began);
-                let succeeds = !matches!(answer, PreFilter::Rejected(..));
-                self.recorder
-                    .on_plugin(name, Point::PreFilter, status(succeeds), took);
-            }
-            match answer {
-                PreFilter::Pass => {}
-                PreFilter::Rejected(code, reason) => {
-                    result.rejection = Some(PreFilterRejection {
-                        plugin: name.to_owned(),
-                        code,
-                        reason,
-                    });
-                    // As kube-scheduler: after a rejection that a preemption could resolve, the others still run.
-                    if code == Code::UnschedulableAndUnresolvable {
-                        break;
-                    }
-                }
-                PreFilter::Nodes(names) => {
-                    let names = BTreeSet::from_iter(names);
-                    let allowed = result.allowed.get_or_insert_with(|| AllowedNodes {
-                        names: names.clone(),
-                        plugins: Vec::new(),
-                    });
-                    allowed.names.retain(|node| names.contains(node));
-                    allowed.plugins.push(name.to_owned());
-                    if allowed.names.is_empty() {
-                        result.rejection = Some(PreFilterRejection {
-                            plugin: name.to_owned(),
-                            code: Code::UnschedulableAndUnresolvable,
-                            reason: no_node_allowed(&allowed.plugins),
-                        });
-                        break;
-                    }
-                }
-            }
-        }
-        result
-    }
-
     /// The plugin that rejects a pod on a node, with its messages; `None` if the pod fits.
     pub(crate) fn rejection(
         &self,
@@ -250,14 +178,15 @@ impl Framework {
         pod: &Pod,
         id: NodeId,
     ) -> Option<(String, Vec<String>)> {
-        let pre_filter = self.pre_filter(cluster, pod);
-        if let Some(rejection) = pre_filter.rejection {
+        let Prepared { result, filters } = Prepared::new(self, cluster, pod);
+        if let Some(rejection) = result.rejection {
             return Some((rejection.plugin, vec![rejection.reason]));
         }
-        if !pre_filter.allows(cluster.node(id).name) {
-            return Some((pre_filter.restricting_plugins(", "), Vec::new()));
+        if !result.allows(cluster.node(id).name) {
+            return Some((result.restricting_plugins(", "), Vec::new()));
         }
-        let (mut checks, indices) = self.compile_filters(cluster, pod);
+        let (indices, filters): (Vec<usize>, _) = filters.into_iter().unzip();
+        let mut checks = Checks::with(cluster, pod, filters);
         let (index, rejection) = checks.verdict(id).err()?;
         let plugin = self.filters[indices[index]].name().to_owned();
         Some((plugin, checks.messages(rejection)))
@@ -273,15 +202,17 @@ impl Framework {
             ..Scores::default()
         };
         let mut compiled = Vec::new();
+        let mut runs = PluginRuns::new(&*self.recorder, Point::PreScore);
         let began = self.recorder.now();
         for (plugin, weight) in &self.scores {
-            match self.pre_score(plugin, cluster, pod, nodes) {
+            match self.pre_score(plugin, (cluster, pod), nodes, &mut runs) {
                 Some(score) => compiled.push((plugin, *weight, score)),
                 None => scores.skipped.push(plugin.name().to_owned()),
             }
         }
         let prepared = self.recorder.now();
-        self.record(Point::PreScore, true, prepared.saturating_sub(began));
+        self.record(Point::PreScore, SUCCESS, prepared.saturating_sub(began));
+        runs.record();
         let functions: Vec<&dyn Score> = compiled.iter().map(|(.., score)| &**score).collect();
         let columns = self.raw_scores(&functions, cluster, nodes);
         let names = compiled.iter().map(|(plugin, ..)| plugin.name());
@@ -289,7 +220,7 @@ impl Framework {
         self.sample_scores(names, &functions, cluster, nodes);
         for ((plugin, weight, score), raw) in compiled.iter().zip(columns) {
             let mut normalized = raw.clone();
-            score.normalize(&mut normalized);
+            self.normalize(plugin.name(), &**score, &mut normalized);
             for (total, score) in scores.totals.iter_mut().zip(&normalized) {
                 *total += score * weight;
             }
@@ -301,8 +232,18 @@ impl Framework {
             });
         }
         let took = self.recorder.now().saturating_sub(prepared);
-        self.record(Point::Score, true, took);
+        self.record(Point::Score, SUCCESS, took);
         Some(scores)
+    }
+
+    /// Normalizes the scores of a plugin.
+    pub(crate) fn normalize(&self, plugin: &str, score: &dyn Score, scores: &mut [i64]) {
+        // kube-scheduler's plugins without a normalization have no such duration.
+        if score.is_normal() || !self.recorder.samples_plugins() {
+            return score.normalize(scores);
+        }
+        let ((), took) = timed(&*self.recorder, || score.normalize(scores));
+        self.recorder.on_normalized(plugin, took);
     }
 
     /// The raw scores of the nodes, a vector for each plugin.
@@ -361,50 +302,6 @@ impl Framework {
             }
         }
         rejectors
-    }
-}
-
-fn no_node_allowed(plugins: &[String]) -> String {
-    match plugins {
-        [plugin] => format!("node(s) didn't satisfy plugin {plugin}"),
-        plugins => format!(
-            "node(s) didn't satisfy plugin(s) [{}] simultaneously",
-            plugins.join(" ")
-        ),
-    }
-}
-
-impl PreFilterResult {
-    fn allows(&self, node: Symbol) -> bool {
-        self.allowed
-            .as_ref()
-            .is_none_or(|allowed| allowed.names.contains(&node))
-    }
-
-    /// The plugins that rejected the pod before the filters ran. As in kube-scheduler, a plugin that named nodes counts even
-    /// if it excluded none. Only a plugin that no preemption could help stands alone.
-    fn rejectors(&self) -> BTreeSet<String> {
-        let mut named = BTreeSet::new();
-        if let Some(allowed) = &self.allowed {
-            named.extend(allowed.plugins.iter().cloned());
-            // No node is left, which no single plugin decided.
-            if allowed.names.is_empty() {
-                return named;
-            }
-        }
-        if let Some(rejection) = &self.rejection {
-            if rejection.code == Code::UnschedulableAndUnresolvable {
-                named.clear();
-            }
-            named.insert(rejection.plugin.clone());
-        }
-        named
-    }
-
-    fn restricting_plugins(&self, separator: &str) -> String {
-        self.allowed
-            .as_ref()
-            .map_or(String::new(), |allowed| allowed.plugins.join(separator))
     }
 }
 

@@ -4,10 +4,13 @@ use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
 use crate::not_tried::{NotTried, claim_problem};
 use crate::parallelize::{Parallelizer, Sequential};
 use crate::plugins::PluginName;
-use crate::recorder::{NoRecorder, Recorder, SKIP, SUCCESS, status, timed};
+use crate::pre_bind::PreBindPlan;
+use crate::recorder::{
+    ERROR, NoRecorder, PluginRuns, Recorder, SKIP, SUCCESS, WAIT, run_plugin, status, timed,
+};
 use evictd_placement::{
     Checks, Chosen, Cluster, Here, InvalidObject, NodeId, Permit, Plugin, Pod, Score, agent,
-    plugins,
+    device_choices, plugins, volume_choices,
 };
 use evictd_pod::compatibility::Release;
 use evictd_pod::resource_claims::StoredClaim;
@@ -63,6 +66,8 @@ pub struct Framework {
     pub scores: Vec<(SharedPlugin, i64)>,
     /// The names of the plugins at `PreScore`.
     pre_scores: Vec<String>,
+    /// The names of the plugins at Reserve.
+    reserve_names: Vec<String>,
     /// Custom plugins that reserve resources of the chosen node.
     pub reserves: Vec<SharedPlugin>,
     /// Custom plugins that permit, delay or reject the binding.
@@ -160,6 +165,7 @@ impl Framework {
                 pod_group_post_filters: Vec::new(),
                 scores: Vec::new(),
                 pre_scores: Vec::new(),
+                reserve_names: Vec::new(),
                 reserves: Vec::new(),
                 permits: Vec::new(),
                 pre_binds: Vec::new(),
@@ -244,6 +250,7 @@ impl Framework {
             pod_group_post_filters: post_filters(Point::PodGroupPostFilter),
             scores: scores.collect(),
             pre_scores: profile.points.at(Point::PreScore).to_vec(),
+            reserve_names: profile.points.at(Point::Reserve).to_vec(),
             reserves: custom_at(Point::Reserve),
             permits: custom_at(Point::Permit),
             pre_binds: custom_at(Point::PreBind),
@@ -281,32 +288,63 @@ impl Framework {
     pub(crate) fn reserve_and_permit(
         &self,
         chosen: Chosen<'_>,
-    ) -> Result<Vec<PendingPermit>, PluginRejection> {
-        let reserved = self.measured(Point::Reserve, || self.run_reserve(chosen));
-        let permits =
-            reserved.and_then(|()| self.measured(Point::Permit, || self.run_permit(chosen)));
-        if permits.is_err() {
+        (pod, node): (&Pod, NodeId),
+    ) -> Result<(PreBindPlan, Vec<PendingPermit>), PluginRejection> {
+        let (reserved, took) = timed(&*self.recorder, || {
+            self.run_reserve(chosen)?;
+            Ok(self.choose_claims(chosen.cluster, pod, node))
+        });
+        self.record(Point::Reserve, status(reserved.is_ok()), took);
+        let permitted = reserved.and_then(|plan| {
+            let (permits, took) = timed(&*self.recorder, || self.run_permit(chosen));
+            let code = match &permits {
+                Ok(pending) if !pending.is_empty() => WAIT,
+                permits => status(permits.is_ok()),
+            };
+            self.record(Point::Permit, code, took);
+            Ok((plan, permits?))
+        });
+        if permitted.is_err() {
             self.unreserve(chosen);
         }
-        permits
-    }
-
-    /// Runs all plugins of a point and records how long that took.
-    fn measured<T, E>(&self, point: Point, run: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let (result, took) = timed(&*self.recorder, run);
-        self.record(point, result.is_ok(), took);
-        result
+        permitted
     }
 
     /// Records how long all plugins of a point took.
-    pub(crate) fn record(&self, point: Point, succeeds: bool, took: Duration) {
+    pub(crate) fn record(&self, point: Point, status: &'static str, took: Duration) {
         self.recorder
-            .on_point(&self.scheduler_name, point, status(succeeds), took);
+            .on_point(&self.scheduler_name, point, status, took);
+    }
+
+    /// Chooses the volumes and devices of the pod's claims, as `VolumeBinding` and `DynamicResources` do in Reserve.
+    fn choose_claims(&self, cluster: &Cluster, pod: &Pod, node: NodeId) -> PreBindPlan {
+        PreBindPlan {
+            volumes: self.reserve_of(PluginName::VolumeBinding, || {
+                volume_choices(cluster, pod, node)
+            }),
+            devices: self.reserve_of(PluginName::DynamicResources, || {
+                device_choices(cluster, pod, node)
+            }),
+        }
+    }
+
+    /// Runs the Reserve of a built-in plugin, and measures it if the profile enables it.
+    fn reserve_of<T>(&self, plugin: PluginName, run: impl FnOnce() -> T) -> T {
+        let name = plugin.as_str();
+        if !self.reserve_names.iter().any(|enabled| enabled == name) {
+            return run();
+        }
+        run_plugin(&*self.recorder, (name, Point::Reserve), run, |_| SUCCESS)
     }
 
     fn run_reserve(&self, chosen: Chosen<'_>) -> Result<(), PluginRejection> {
         for plugin in &self.reserves {
-            plugin.reserve(chosen).map_err(|reason| PluginRejection {
+            let of_plugin = (plugin.name(), Point::Reserve);
+            let run = || plugin.reserve(chosen);
+            let reserved = run_plugin(&*self.recorder, of_plugin, run, |reserved| {
+                status(reserved.is_ok())
+            });
+            reserved.map_err(|reason| PluginRejection {
                 plugin: plugin.name().to_owned(),
                 reason,
             })?;
@@ -318,7 +356,13 @@ impl Framework {
         let mut pending = Vec::new();
         for permit in &self.permits {
             let plugin = permit.name().to_owned();
-            match permit.permit(chosen) {
+            let run = || permit.permit(chosen);
+            let code = |permit: &Permit| match permit {
+                Permit::Allow => SUCCESS,
+                Permit::Wait(_) => WAIT,
+                Permit::Reject(_) => status(false),
+            };
+            match run_plugin(&*self.recorder, (&plugin, Point::Permit), run, code) {
                 Permit::Allow => {}
                 Permit::Wait(timeout) => {
                     let timeout = timeout.min(MAX_PERMIT_TIMEOUT);
@@ -340,7 +384,10 @@ impl Framework {
     /// The error of the first `PreBind` plugin that fails.
     pub(crate) fn pre_bind_error(&self, chosen: Chosen<'_>) -> Option<String> {
         self.pre_binds.iter().find_map(|plugin| {
-            let reason = plugin.pre_bind(chosen).err()?;
+            let of_plugin = (plugin.name(), Point::PreBind);
+            let run = || plugin.pre_bind(chosen);
+            let code = |ran: &Result<_, _>| if ran.is_ok() { SUCCESS } else { ERROR };
+            let reason = run_plugin(&*self.recorder, of_plugin, run, code).err()?;
             Some(format!(
                 "running PreBind plugin {:?}: {reason}",
                 plugin.name()
@@ -367,9 +414,6 @@ impl Framework {
                 continue;
             }
             self.count(name, Point::Filter, evaluated);
-            if has_pre_filter {
-                self.count(name, Point::PreFilter, 1);
-            }
             evaluated -= ended_here.map_or(0, |(_, count)| count);
         }
     }
@@ -384,7 +428,7 @@ impl Framework {
         }
     }
 
-    fn count(&self, plugin: &str, point: Point, count: u64) {
+    pub(crate) fn count(&self, plugin: &str, point: Point, count: u64) {
         if count > 0 {
             self.recorder
                 .on_evaluated(&self.scheduler_name, plugin, point, count);
@@ -401,7 +445,7 @@ impl Framework {
             for (position, filter) in active.iter().enumerate() {
                 let (checked, took) = timed(&*self.recorder, || here.check(position));
                 let name = self.filters[*filter].name();
-                let status = status(checked.is_ok());
+                let status = checked.map_or_else(|rejection| rejection.code.as_str(), |()| SUCCESS);
                 self.recorder.on_plugin(name, Point::Filter, status, took);
             }
         }
@@ -431,20 +475,46 @@ impl Framework {
     }
 
     /// Prepares the scores of one plugin; `None` if it skips the pod.
-    pub(crate) fn pre_score<'c>(
+    pub(crate) fn pre_score(
         &self,
         plugin: &SharedPlugin,
-        cluster: &'c Cluster,
-        pod: &'c Pod,
+        (cluster, pod): (&Cluster, &Pod),
         nodes: &[NodeId],
+        runs: &mut PluginRuns<'_>,
     ) -> Option<Box<dyn Score>> {
-        let (score, took) = timed(&*self.recorder, || plugin.score(cluster, pod, nodes));
-        if self.recorder.samples_plugins() {
-            let status = if score.is_some() { SUCCESS } else { SKIP };
-            self.recorder
-                .on_plugin(plugin.name(), Point::PreScore, status, took);
+        let name = plugin.name();
+        let run = || plugin.score(cluster, pod, nodes);
+        if !self.pre_scores.iter().any(|enabled| enabled == name) {
+            return run();
         }
-        score
+        let status = |score: &Option<_>| if score.is_some() { SUCCESS } else { SKIP };
+        runs.run(name, run, status)
+    }
+
+    /// Begins to count the evaluations of all plugins, which dashboards then see from zero on.
+    pub fn begin_counting(&self) {
+        let begin = |point, names: &mut dyn Iterator<Item = &str>| {
+            for name in names {
+                self.recorder
+                    .on_evaluated(&self.scheduler_name, name, point, 0);
+            }
+        };
+        begin(
+            Point::PreFilter,
+            &mut self.pre_filters.iter().map(|plugin| plugin.name()),
+        );
+        begin(
+            Point::Filter,
+            &mut self.filters.iter().map(|plugin| plugin.name()),
+        );
+        begin(
+            Point::PreScore,
+            &mut self.pre_scores.iter().map(String::as_str),
+        );
+        begin(
+            Point::Score,
+            &mut self.scores.iter().map(|(plugin, _)| plugin.name()),
+        );
     }
 
     /// Whether custom plugins may reject pods.

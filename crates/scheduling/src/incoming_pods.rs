@@ -38,7 +38,7 @@ impl IncomingPods {
     pub(crate) fn count(
         &mut self,
         moved: impl IntoIterator<Item = Moved>,
-        root: impl Fn(&str) -> Option<Arc<str>>,
+        mut root: impl FnMut(&str) -> Option<Arc<str>>,
     ) {
         let mut groups = HashSet::new();
         for Moved { pod, pool, label } in moved {

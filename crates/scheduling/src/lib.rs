@@ -26,6 +26,7 @@ mod plugins;
 mod pod_lifecycle;
 mod post_filter;
 mod pre_bind;
+mod pre_filter;
 mod queue;
 mod recorder;
 mod replicas;

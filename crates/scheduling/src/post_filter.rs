@@ -4,7 +4,7 @@ use crate::config::Point;
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::{Framework, PostFilter};
 use crate::pre_bind::ClaimRef;
-use crate::recorder::{status, timed};
+use crate::recorder::{ERROR, run_plugin, status, timed};
 use evictd_placement::{
     Checks, Cluster, NodeId, Pod, has_claims, left_over_claim, unavailable_claim,
 };
@@ -56,6 +56,8 @@ pub struct PostFilterResult {
     pub deallocates: Option<ClaimRef>,
     /// The message of the condition and the event; `None` if a node is nominated.
     pub message: Option<String>,
+    /// The status of the point.
+    pub(crate) status: &'static str,
 }
 
 impl Framework {
@@ -119,12 +121,15 @@ impl Framework {
         let (mut checks, _) = self.compile_filters(cluster, pod);
         let mut messages = Vec::new();
         let (mut plan, mut deallocates) = (None, None);
+        let mut has_failed = false;
         for plugin in &self.post_filters {
             match plugin {
                 PostFilter::DynamicResources
                     if self.has_run_pre_filter(plugin.as_str(), &filtered.pre_filter) =>
                 {
-                    let claim = self.unavailable_claim(cluster, pod, filtered);
+                    let of_plugin = (plugin.as_str(), Point::PostFilter);
+                    let run = || self.unavailable_claim(cluster, pod, filtered);
+                    let claim = run_plugin(&*self.recorder, of_plugin, run, |_| status(false));
                     // Other pods of the group are not known here.
                     deallocates = claim.filter(|claim| !claim.is_of_group);
                     let message = claim_message(cluster, pod, filtered, deallocates.as_ref());
@@ -133,6 +138,7 @@ impl Framework {
                 // Its PreFilter has stored no state for it to find (S5-102).
                 PostFilter::DynamicResources => {
                     messages = vec!["not found".to_owned()];
+                    has_failed = true;
                     break;
                 }
                 PostFilter::DefaultPreemption => {
@@ -195,6 +201,11 @@ impl Framework {
             plan,
             deallocates,
             message: (!is_nominated).then_some(message),
+            status: if has_failed {
+                ERROR
+            } else {
+                status(is_nominated)
+            },
         })
     }
 

@@ -1,5 +1,8 @@
 //! Measures how long plugins and extension points take. This crate has no clock: the caller provides a [`Recorder`].
 
+#[cfg(test)]
+mod tests;
+
 use crate::config::Point;
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +31,9 @@ pub trait Recorder: Send + Sync {
 
     /// A plugin has run at a point.
     fn on_plugin(&self, _plugin: &str, _point: Point, _status: &'static str, _took: Duration) {}
+
+    /// A plugin has normalized its scores of all nodes.
+    fn on_normalized(&self, _plugin: &str, _took: Duration) {}
 
     /// A plugin has evaluated pods, or nodes for a pod.
     fn on_evaluated(&self, _profile: &str, _plugin: &str, _point: Point, _count: u64) {}
@@ -85,11 +91,72 @@ pub(crate) const fn status(succeeds: bool) -> &'static str {
 /// The status of a successful attempt.
 pub(crate) const SUCCESS: &str = "Success";
 
+/// The status of a plugin that has failed.
+pub(crate) const ERROR: &str = "Error";
+
 /// The status of a plugin that has nothing to do for a pod.
 pub(crate) const SKIP: &str = "Skip";
 
+/// The status of a plugin that delays the binding of a pod.
+pub(crate) const WAIT: &str = "Wait";
+
 /// The status of a plugin that keeps a pod out of the queue.
 pub(crate) const UNRESOLVABLE: &str = "UnschedulableAndUnresolvable";
+
+/// Runs a plugin at a point. If this attempt is measured, it records the time and the status of the result.
+pub(crate) fn run_plugin<T>(
+    recorder: &dyn Recorder,
+    (plugin, point): (&str, Point),
+    run: impl FnOnce() -> T,
+    status: impl FnOnce(&T) -> &'static str,
+) -> T {
+    if !recorder.samples_plugins() {
+        return run();
+    }
+    let (result, took) = timed(recorder, run);
+    recorder.on_plugin(plugin, point, status(&result), took);
+    result
+}
+
+/// The plugins that have run at a point, if this attempt is measured. They are recorded once it is known that the point counts.
+pub(crate) struct PluginRuns<'r> {
+    recorder: &'r dyn Recorder,
+    point: Point,
+    runs: Option<Vec<(String, &'static str, Duration)>>,
+}
+
+impl<'r> PluginRuns<'r> {
+    pub(crate) fn new(recorder: &'r dyn Recorder, point: Point) -> Self {
+        let runs = recorder.samples_plugins().then(Vec::new);
+        Self {
+            recorder,
+            point,
+            runs,
+        }
+    }
+
+    /// Runs a plugin.
+    pub(crate) fn run<T>(
+        &mut self,
+        plugin: &str,
+        run: impl FnOnce() -> T,
+        status: impl FnOnce(&T) -> &'static str,
+    ) -> T {
+        let Some(runs) = &mut self.runs else {
+            return run();
+        };
+        let (result, took) = timed(self.recorder, run);
+        runs.push((plugin.to_owned(), status(&result), took));
+        result
+    }
+
+    /// Records the runs.
+    pub(crate) fn record(self) {
+        for (plugin, status, took) in self.runs.into_iter().flatten() {
+            self.recorder.on_plugin(&plugin, self.point, status, took);
+        }
+    }
+}
 
 /// Runs `work` and returns its result with the time that it took.
 pub(crate) fn timed<T>(recorder: &dyn Recorder, work: impl FnOnce() -> T) -> (T, Duration) {

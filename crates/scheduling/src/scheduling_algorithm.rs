@@ -7,6 +7,7 @@ mod equivalence_class;
 use crate::cycle::Filtered;
 use crate::evidence::{Evidence, RejectedNodes};
 use crate::framework::Framework;
+use crate::pre_filter::Prepared;
 use equivalence_cache::EquivalenceCache;
 use evictd_placement::{Cluster, NodeId, Pod};
 use std::collections::BTreeSet;
@@ -111,16 +112,20 @@ impl SchedulingAlgorithm {
             .cache
             .take()
             .filter(|cache| cache.holds_for(framework, cluster, pod));
-        self.cache = if let Some(mut cache) = known {
+        let cache = if let Some(mut cache) = known {
             self.evaluated += cache.update(framework, cluster, pod);
-            Some(cache)
+            cache
         } else {
             self.evaluated += cluster.nodes().len();
-            EquivalenceCache::new(framework, cluster, pod)
+            let prepared = Prepared::new(framework, cluster, pod);
+            match EquivalenceCache::new(framework, cluster, pod, prepared) {
+                Ok(cache) => cache,
+                Err(prepared) => {
+                    return schedule_uncached(framework, (cluster, pod), *prepared, allowed);
+                }
+            }
         };
-        let Some(cache) = &mut self.cache else {
-            return schedule_uncached(framework, cluster, pod, allowed);
-        };
+        let cache = self.cache.insert(cache);
         if let Some(mut result) = cache.select_host(framework.tie_break, cluster, allowed) {
             result.evidence.rejections = cache.rejections(framework, cluster, pod);
             if !cluster.template(pod).device_claims.is_empty() {
@@ -136,11 +141,11 @@ impl SchedulingAlgorithm {
 /// Pods whose results depend on other pods or on a nomination are not cached.
 fn schedule_uncached(
     framework: &Framework,
-    cluster: &Cluster,
-    pod: &Pod,
+    (cluster, pod): (&Cluster, &Pod),
+    prepared: Prepared,
     allowed: Option<&dyn Fn(NodeId) -> bool>,
 ) -> Result<ScheduleResult, Box<Filtered>> {
-    let mut filtered = framework.filter(cluster, pod);
+    let mut filtered = framework.filter_prepared(cluster, pod, prepared);
     if let Some(allowed) = allowed {
         filtered.feasible.retain(|id| allowed(*id));
     }

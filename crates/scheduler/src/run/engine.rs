@@ -308,7 +308,6 @@ impl Engine {
             let Some(attempt) = self.scheduler.attempt(self.monotonic.now()) else {
                 return count > 0 || has_resizes;
             };
-            self.recorder.on_attempt();
             self.metrics
                 .scheduling_algorithm_duration
                 .observe([], began.elapsed().as_secs_f64());
@@ -316,6 +315,8 @@ impl Engine {
             let results = self.scheduler.take_group_results();
             groups::decided(now, results, &self.writer);
             self.finish_attempt(now, began, attempt);
+            // Its binding is measured if the attempt was.
+            self.recorder.on_attempt();
             cost = cost.saturating_add(self.scheduler.take_cost());
             if cost > MOST_COST {
                 break;

@@ -27,6 +27,7 @@ pub(super) fn scheduler(
             let mut framework = Framework::new(cluster, profile, plugins)?;
             framework.parallelizer = Arc::clone(&threads) as Arc<dyn Parallelizer>;
             framework.recorder = Arc::clone(recorder) as Arc<dyn Recorder>;
+            framework.begin_counting();
             // Pods without requests have equal scores on many nodes, and would all get the first one.
             framework.tie_break = TieBreak::FewestPods;
             Ok(framework)

@@ -105,6 +105,28 @@ pub(crate) fn group_of(pod: &wire::Pod) -> Option<Arc<str>> {
     Some(format!("{namespace}/{name}").into())
 }
 
+/// The names of the groups of pods. Equal names that follow each other are one allocation: a group may have thousands of pods.
+#[derive(Debug, Default)]
+pub(crate) struct GroupNames {
+    last: Option<Arc<str>>,
+}
+
+impl GroupNames {
+    /// As [`group_of`].
+    pub(crate) fn of(&mut self, pod: &wire::Pod) -> Option<Arc<str>> {
+        let name = pod.spec.pod_group()?;
+        let namespace = pod.metadata.namespace_or_default();
+        let is_last = |last: &Arc<str>| {
+            let rest = last.strip_prefix(namespace);
+            rest.and_then(|rest| rest.strip_prefix('/')) == Some(name)
+        };
+        if !self.last.as_ref().is_some_and(is_last) {
+            self.last = group_of(pod);
+        }
+        self.last.clone()
+    }
+}
+
 /// Changes.
 impl Groups {
     /// Sets or removes the object of a group. Returns the name of the group.

@@ -27,7 +27,7 @@ use evictd_placement::{Cluster, NodeId, Pod, Statement};
 use evictd_pod::wire;
 pub use forest::GroupObject;
 pub(crate) use forest::{is_same_composite, is_same_group, title};
-pub(crate) use members::{CommonFields, GroupedPods, Groups, group_of};
+pub(crate) use members::{CommonFields, GroupNames, GroupedPods, Groups, group_of};
 pub use pod_groups::{GangPlacement, PodGroups};
 pub(crate) use preemption::{NoPreemption, Preemption, Preemptor, preempt};
 use std::collections::{BTreeMap, BTreeSet};

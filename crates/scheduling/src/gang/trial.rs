@@ -257,11 +257,10 @@ impl Trial<'_> {
         };
         let decided = self
             .schedule(member, &pod, domain)
-            .and_then(|result| self.reserve(member, result));
+            .and_then(|result| self.reserve(member, &pod, result));
         match decided {
             Ok(result) => {
                 let node = result.chosen;
-                member.pre_bind = PreBindPlan::of(self.cluster, &pod, node);
                 member.outcome = MemberOutcome::Fits(result);
                 member.pod = Some(pod);
                 member.place(self.cluster, statement, node);
@@ -340,9 +339,11 @@ impl Trial<'_> {
     fn reserve(
         &self,
         member: &mut Member,
+        pod: &Pod,
         result: ScheduleResult,
     ) -> Result<ScheduleResult, Box<MemberOutcome>> {
         if !self.reserves {
+            member.pre_bind = PreBindPlan::of(self.cluster, pod, result.chosen);
             return Ok(result);
         }
         let chosen = Chosen {
@@ -350,8 +351,10 @@ impl Trial<'_> {
             pod: &member.wire,
             node: self.cluster.node_name(result.chosen),
         };
-        match self.profiles[member.profile].reserve_and_permit(chosen) {
-            Ok(pending) => {
+        let profile = &self.profiles[member.profile];
+        match profile.reserve_and_permit(chosen, (pod, result.chosen)) {
+            Ok((pre_bind, pending)) => {
+                member.pre_bind = pre_bind;
                 member.pending = pending;
                 member.reserved = true;
                 Ok(result)

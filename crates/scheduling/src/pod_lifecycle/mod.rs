@@ -548,6 +548,10 @@ impl<E, H: QueueingHints<E>> QueueingHints<E> for Gates<'_, H> {
         self.hints.wakes(plugin, pod, event)
     }
 
+    fn template(&self, plugin: PluginName, pod: &str, event: &E) -> Option<usize> {
+        self.hints.template(plugin, pod, event)
+    }
+
     fn gate(&self, pod: &str) -> Option<PluginName> {
         let by_preemption = || {
             let plugin = PluginName::DefaultPreemption;

@@ -4,6 +4,7 @@ mod costly;
 mod entry;
 mod flush;
 mod in_flight;
+mod known_hints;
 mod pool;
 mod pools;
 mod settings;
@@ -19,6 +20,7 @@ pub use costly::USUAL_COST;
 pub(crate) use entry::Entry;
 use in_flight::InFlight;
 pub use in_flight::MAX_IN_FLIGHT_EVENTS;
+use known_hints::KnownHints;
 pub use pool::Pool;
 use pools::{Next, Pools};
 pub use settings::Settings;
@@ -61,6 +63,11 @@ pub(crate) trait QueueingHints<E> {
     fn registered(&self, event: &E) -> PluginSet;
     /// The queueing hint of a plugin that rejected the pod and registered the event: whether the event may make it schedulable.
     fn wakes(&self, plugin: PluginName, pod: &str, event: &E) -> bool;
+    /// A number that pods share whose hints of this plugin are equal for the event, as long as no pod changes. `None` if it is not known
+    /// which pods do.
+    fn template(&self, _plugin: PluginName, _pod: &str, _event: &E) -> Option<usize> {
+        None
+    }
     /// The plugin that keeps the pod out of the queue, if any (`PreEnqueue`).
     fn gate(&self, pod: &str) -> Option<PluginName>;
     /// The result of a plugin's check at `PreEnqueue`, which may be measured.
@@ -400,7 +407,7 @@ impl<E> Queue<E> {
         };
         let mut wake = None;
         for event in events.filter(concerns_pod) {
-            match woken(pod, entry, event, hints) {
+            match woken(pod, entry, event, hints, &mut KnownHints::default()) {
                 Some(Wake::Immediately) => return Some(Wake::Immediately),
                 Some(Wake::AfterBackoff) => wake = Some(Wake::AfterBackoff),
                 None => {}
@@ -469,9 +476,11 @@ impl<E> Queue<E> {
         hints: &impl QueueingHints<E>,
     ) -> Vec<Moved> {
         let mut moved = Vec::new();
+        let mut known = KnownHints::default();
         for pod in pods {
             let entry = self.pools.get(&pod);
-            let Some(wake) = entry.and_then(|entry| woken(&pod, entry, event, hints)) else {
+            let wake = entry.and_then(|entry| woken(&pod, entry, event, hints, &mut known));
+            let Some(wake) = wake else {
                 continue;
             };
             let Some((pod, mut entry)) = self.pools.take(&pod) else {
@@ -528,6 +537,7 @@ fn woken<E>(
     entry: &Entry,
     event: &Event<E>,
     hints: &impl QueueingHints<E>,
+    known: &mut KnownHints,
 ) -> Option<Wake> {
     let registered = event.object.as_ref().map(|object| hints.registered(object));
     if let Some(gate) = entry.gate {
@@ -546,7 +556,7 @@ fn woken<E>(
     }
     let mut wake = None;
     for plugin in entry.rejectors.and(registered).iter() {
-        if hints.wakes(plugin, pod, object) {
+        if known.wakes(hints, (plugin, pod), object) {
             if entry.pending.contains(plugin) {
                 return Some(Wake::Immediately);
             }

@@ -1,4 +1,5 @@
 //! The pools by themselves, row by row.
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -17,6 +18,10 @@ struct Hints {
     gated: BTreeSet<String>,
     /// As 1.37 does.
     reopens: bool,
+    /// That of all pods.
+    template: Option<usize>,
+    /// How many hints were asked.
+    asked: Cell<usize>,
 }
 
 impl QueueingHints<Happening> for Hints {
@@ -24,7 +29,11 @@ impl QueueingHints<Happening> for Hints {
         by(&[event.0])
     }
     fn wakes(&self, _: PluginName, _: &str, event: &Happening) -> bool {
+        self.asked.set(self.asked.get() + 1);
         event.1
+    }
+    fn template(&self, _: PluginName, _: &str, _: &Happening) -> Option<usize> {
+        self.template
     }
     fn gate(&self, pod: &str) -> Option<PluginName> {
         let gated = self.gated.contains(pod);
@@ -63,6 +72,25 @@ fn event(plugin: u8, queue: bool) -> Event<Happening> {
         label: "NodeAdd",
         object: Some((plugin, queue)),
         scope: Scope::All,
+    }
+}
+
+#[test]
+fn pods_of_one_template_share_the_hint_about_an_event() {
+    for (template, asked) in [(Some(7), 1), (None, 3)] {
+        let hints = Hints {
+            template,
+            ..Hints::default()
+        };
+        let mut queue: Queue<Happening> = Queue::new(Settings::default());
+        for pod in ["a", "b", "c"] {
+            queue.add(pod.into(), 0, "", at(0), &hints);
+            queue.pop().unwrap();
+            let failure = (by(&[1]), PluginSet::default());
+            queue.failed(pod, failure, at(0), &hints).unwrap();
+        }
+        assert_eq!(queue.event(event(1, true), at(0), &hints).len(), 3);
+        assert_eq!(hints.asked.get(), asked);
     }
 }
 
@@ -112,14 +140,25 @@ fn s7_229_from_1_37_on_a_flush_checks_the_gates_of_pods_that_waited_too_long() {
     ] {
         let mut queue = Queue::new(Settings::default());
         let gated = BTreeSet::from(["a".to_owned()]);
-        let closed = Hints { gated, reopens };
+        let closed = Hints {
+            gated,
+            reopens,
+            ..Hints::default()
+        };
         queue.add("a".into(), 0, "", at(0), &closed);
         let gated = if is_open {
             BTreeSet::new()
         } else {
             closed.gated
         };
-        queue.flush_unschedulable(at(after), &Hints { gated, reopens });
+        queue.flush_unschedulable(
+            at(after),
+            &Hints {
+                gated,
+                reopens,
+                ..Hints::default()
+            },
+        );
         assert_eq!(queue.count(pool), 1, "{reopens} {is_open} {after}");
     }
 }

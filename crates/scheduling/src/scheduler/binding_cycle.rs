@@ -6,7 +6,6 @@ use super::{Outcome, PodAttempt, Rejected};
 use crate::framework::Framework;
 use crate::plugins::PluginSet;
 use crate::pod_lifecycle::{Binding, WaitingPod};
-use crate::pre_bind::PreBindPlan;
 use crate::scheduling_algorithm::ScheduleResult;
 use crate::scheduling_queue::BindingResult;
 use evictd_placement::{Chosen, Cluster, Pod};
@@ -74,8 +73,9 @@ impl BindingCycle {
         } = attempt;
         let chosen_node = state.cluster().node_name(result.chosen);
         let chosen = chosen(state.cluster(), wire, chosen_node);
-        let pending = match self.profiles[profile].reserve_and_permit(chosen) {
-            Ok(pending) => pending,
+        let on_node = (&pod, result.chosen);
+        let (pre_bind, pending) = match self.profiles[profile].reserve_and_permit(chosen, on_node) {
+            Ok(permitted) => permitted,
             Err(rejection) => {
                 state.cluster_mut().release(pod);
                 let rejected = Rejected::on_chosen_node(rejection);
@@ -83,8 +83,7 @@ impl BindingCycle {
                 return Outcome::Unschedulable(rejected);
             }
         };
-        // The plan must reserve the claims' devices before the pod counts on the node: afterwards it would find them taken.
-        let pre_bind = PreBindPlan::begin(state.cluster_mut(), &pod, result.chosen);
+        state.cluster_mut().assume_devices(&pod, &pre_bind.devices);
         let node = state.assume(now, key, pod, result.chosen);
         let waiting = WaitingPod {
             pod: Arc::clone(wire),

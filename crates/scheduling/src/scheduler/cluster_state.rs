@@ -50,8 +50,7 @@ impl ClusterState {
 
     /// Counts pods that entered a pool.
     pub(super) fn count(&mut self, moved: impl IntoIterator<Item = Moved>) {
-        let queue = &self.queue;
-        self.incoming.count(moved, |pod| queue.root_of(pod));
+        self.incoming.count(moved, self.queue.roots());
     }
 
     pub(super) fn take_incoming(

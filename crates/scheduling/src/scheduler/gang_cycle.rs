@@ -12,8 +12,9 @@ use super::{Attempt, Outcome, Rejected, Scheduler};
 use crate::extenders::ExtenderRequest;
 use crate::framework::PostFilter;
 use crate::gang::{
-    ExtenderResponses, FitError, GangFitError, GroupOutcome, Member, MemberOutcome, NoPreemption,
-    Preemption, Quorum, TreeTrial, Trial, group_of, of_other_pod, rejectors, title, validate,
+    ExtenderResponses, FitError, GangFitError, GroupNames, GroupOutcome, Member, MemberOutcome,
+    NoPreemption, Preemption, Quorum, TreeTrial, Trial, group_of, of_other_pod, rejectors, title,
+    validate,
 };
 use crate::plugins::PluginName;
 use crate::pod_lifecycle::WaitingPod;
@@ -253,7 +254,7 @@ impl Scheduler {
 
     /// The members of a gang that can be tried. The attempts of the others end here.
     fn members(&mut self, now: Timestamp, gang: &Gang) -> Vec<Member> {
-        let mut members = Vec::new();
+        let (mut members, mut names) = (Vec::new(), GroupNames::default());
         for popped in &gang.members {
             let key = &popped.pod;
             let Some(wire) = self.state.pod(key) else {
@@ -265,7 +266,7 @@ impl Scheduler {
                 None => Outcome::NoProfile,
                 Some(profile) => {
                     let attempt = (Arc::clone(key), popped.attempts);
-                    let group = group_of(&wire).and_then(|name| gang.tree.leaf(&name));
+                    let group = names.of(&wire).and_then(|name| gang.tree.leaf(&name));
                     let place = (profile, group.unwrap_or_default());
                     let mut member = Member::new(self.state.cluster_mut(), attempt, wire, place);
                     if let Some(pod) = &member.pod {

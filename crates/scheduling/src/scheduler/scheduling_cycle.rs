@@ -7,7 +7,8 @@ use crate::config::Point;
 use crate::cycle::Filtered;
 use crate::extenders::ExtenderResponse;
 use crate::post_filter::PreemptionInput;
-use crate::queue::{Pool, USUAL_COST};
+use crate::queue::{Moved, Pool, USUAL_COST};
+use crate::recorder::ERROR;
 use crate::replicas::more_replicas;
 use crate::scheduling_algorithm::SchedulingAlgorithm;
 use crate::suggestions::{NodeSuggestions, suggestions};
@@ -47,6 +48,11 @@ impl Scheduler {
             return Some(attempt);
         }
         let popped = self.state.queue.pop()?;
+        if popped.from_backoff {
+            // As kube-scheduler counts it, the pod passes through the active queue.
+            let (pod, pool, label) = (Arc::clone(&popped.pod), Pool::Active, "PopFromBackoffQ");
+            self.state.count([Moved { pod, pool, label }]);
+        }
         let (key, number) = (Arc::clone(&popped.pod), popped.attempts);
         let Some(pod) = self.state.pod(&key) else {
             // It was deleted after it was popped.
@@ -357,8 +363,8 @@ impl Scheduler {
             },
         );
         let took = framework.recorder.now().saturating_sub(began);
-        let nominates = matches!(&result, Ok(result) if result.message.is_none());
-        framework.record(Point::PostFilter, nominates, took);
+        let status = result.as_ref().map_or(ERROR, |result| result.status);
+        framework.record(Point::PostFilter, status, took);
         let request = missing_request(replayed);
         if self.is_interrupted() {
             self.state.cluster_mut().release(pod);

@@ -7,6 +7,8 @@ use crate::cycle::Verdict;
 use crate::evidence::{DecidingScore, Evidence, RejectedNodes, by_filters, runner_up};
 use crate::framework::{Framework, TieBreak};
 use crate::parallelize::split;
+use crate::pre_filter::Prepared;
+use crate::recorder::{PluginRuns, SUCCESS};
 use evictd_placement::{Checks, Cluster, Filter, Here, NodeId, Pod, Score};
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,23 +56,34 @@ fn has_nomination(cluster: &Cluster, pod: &Pod) -> bool {
 }
 
 impl EquivalenceCache {
-    /// Evaluates every node; `None` if the results cannot be cached, because they depend on other nodes or on a nomination.
-    pub(super) fn new(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Option<Self> {
-        let (checks, filter_indices) = framework.compile_filters(cluster, pod);
-        let filters = checks.into_filters();
-        let is_local = filters.iter().all(|filter| filter.is_local());
-        if !is_local || has_nomination(cluster, pod) || !framework.passes_pre_filter(cluster, pod) {
-            return None;
+    /// Evaluates every node.
+    ///
+    /// # Errors
+    /// The preparation, if the results cannot be cached because they depend on other nodes or on a nomination.
+    pub(super) fn new(
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+        prepared: Prepared,
+    ) -> Result<Self, Box<Prepared>> {
+        let is_local = |filter: &(usize, Box<dyn Filter>)| filter.1.is_local();
+        if !prepared.leaves_all_nodes()
+            || has_nomination(cluster, pod)
+            || !prepared.filters.iter().all(is_local)
+        {
+            return Err(Box::new(prepared));
         }
         let nodes: Vec<NodeId> = cluster.node_ids().collect();
         let mut scores = Vec::new();
+        let mut runs = PluginRuns::new(&*framework.recorder, Point::PreScore);
         let began = framework.recorder.now();
         for (plugin, weight) in &framework.scores {
-            let Some(score) = framework.pre_score(plugin, cluster, pod, &nodes) else {
+            let score = framework.pre_score(plugin, (cluster, pod), &nodes, &mut runs);
+            let Some(score) = score else {
                 continue;
             };
             if !score.is_local() {
-                return None;
+                return Err(Box::new(prepared));
             }
             scores.push(CachedScore {
                 name: plugin.name().to_owned(),
@@ -80,7 +93,8 @@ impl EquivalenceCache {
                 normalized: vec![0; nodes.len()],
             });
         }
-        let prepared = framework.recorder.now().saturating_sub(began);
+        let took = framework.recorder.now().saturating_sub(began);
+        let (filter_indices, filters) = prepared.filters.into_iter().unzip();
         let mut cache = Self {
             class: EquivalenceClass::of(framework, cluster, pod),
             unschedulable: None,
@@ -93,14 +107,15 @@ impl EquivalenceCache {
             totals: vec![INFEASIBLE; nodes.len()],
         };
         let (feasible, filtered) = cache.evaluate_all(framework, cluster, pod);
-        cache.normalize();
+        cache.normalize(framework);
         // As S5-054: a single node is not scored.
         if feasible > 1 {
-            framework.record(Point::PreScore, true, prepared);
+            framework.record(Point::PreScore, SUCCESS, took);
+            runs.record();
             let took = framework.recorder.now().saturating_sub(filtered);
-            framework.record(Point::Score, true, took);
+            framework.record(Point::Score, SUCCESS, took);
         }
-        Some(cache)
+        Ok(cache)
     }
 
     /// Whether [`Self::update`] makes it valid for this pod.
@@ -162,7 +177,7 @@ impl EquivalenceCache {
         let (parallelizer, count) = (&*framework.parallelizer, self.verdicts.len());
         self.verdicts = split(parallelizer, count, &mut checks, &make, &evaluate);
         let filtered = framework.recorder.now();
-        framework.record(Point::Filter, true, filtered.saturating_sub(began));
+        framework.record(Point::Filter, SUCCESS, filtered.saturating_sub(began));
         let ended = self.verdicts.iter();
         let ended = ended.filter_map(|verdict| verdict.last_filter(framework.filters.len()));
         framework.count_filters(indices, ended);
@@ -193,14 +208,14 @@ impl EquivalenceCache {
     /// Evaluates the nodes that have changed. Returns how many there are.
     pub(super) fn update(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) -> usize {
         let began = framework.recorder.now();
-        let evaluated = self.update_changed(cluster, pod);
+        let evaluated = self.update_changed(framework, cluster, pod);
         // Nodes are filtered and scored one after the other here.
         let took = framework.recorder.now().saturating_sub(began);
-        framework.record(Point::Filter, true, took);
+        framework.record(Point::Filter, SUCCESS, took);
         evaluated
     }
 
-    fn update_changed(&mut self, cluster: &Cluster, pod: &Pod) -> usize {
+    fn update_changed(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) -> usize {
         let changes = cluster.changes();
         let nodes: Vec<NodeId> = changes.nodes_since(self.at).collect();
         self.at = changes.now();
@@ -208,7 +223,7 @@ impl EquivalenceCache {
             return 0;
         }
         if self.evaluate(cluster, pod, &nodes) {
-            self.normalize();
+            self.normalize(framework);
         } else {
             for id in &nodes {
                 self.update_total(id.index());
@@ -253,7 +268,7 @@ impl EquivalenceCache {
     }
 
     /// Normalizes the scores of all feasible nodes, and adds them up.
-    fn normalize(&mut self) {
+    fn normalize(&mut self, framework: &Framework) {
         let feasible = || {
             let verdicts = self.verdicts.iter().enumerate();
             verdicts.filter(|(_, verdict)| verdict.is_feasible())
@@ -263,7 +278,12 @@ impl EquivalenceCache {
                 continue;
             }
             let mut scores: Vec<i64> = feasible().map(|(node, _)| cached.raw[node]).collect();
-            cached.score.normalize(&mut scores);
+            // A single node is not scored.
+            if scores.len() > 1 {
+                framework.normalize(&cached.name, &*cached.score, &mut scores);
+            } else {
+                cached.score.normalize(&mut scores);
+            }
             for ((node, _), score) in feasible().zip(scores) {
                 cached.normalized[node] = score;
             }

@@ -5,8 +5,8 @@ use super::{Failure, Nomination, SchedulingQueue};
 use crate::change::{Delta, is_same};
 use crate::events::ClusterEvent;
 use crate::gang::{
-    CommonFields, GroupObject, GroupTree, GroupedPods, ScheduledPods, group_of, is_same_composite,
-    is_same_group, title,
+    CommonFields, GroupNames, GroupObject, GroupTree, GroupedPods, ScheduledPods, group_of,
+    is_same_composite, is_same_group, title,
 };
 use crate::not_tried::NotTried;
 use crate::plugins::PluginSet;
@@ -168,7 +168,8 @@ impl SchedulingQueue {
             Err(problem) => (GroupTree::default(), Some(format!(": {problem}"))),
         };
         // The order decides which pods fit, so it must not depend on which pod was popped.
-        members.sort_by_cached_key(|member| self.turn(&tree, &member.pod));
+        let mut names = GroupNames::default();
+        members.sort_by_cached_key(|member| self.turn(&tree, &member.pod, &mut names));
         Gang {
             must_wait: problem.map(|problem| title(&name) + &problem),
             name,
@@ -180,11 +181,12 @@ impl SchedulingQueue {
     /// Why a tree must not be tried, if it has too few pods, is incomplete, or its victims are still being deleted.
     fn must_wait(&self, name: &Arc<str>, tree: &GroupTree, members: &[Popped]) -> Option<String> {
         let groups = &self.hints.groups;
+        let mut names = GroupNames::default();
         let there: Vec<Arc<str>> = members
             .iter()
-            .filter_map(|member| group_of(self.hints.pods.get(&member.pod)?))
+            .filter_map(|member| names.of(self.hints.pods.get(&member.pod)?))
             .collect();
-        for group in &there {
+        for group in there.chunk_by(Arc::ptr_eq).filter_map(|same| same.first()) {
             match groups.root(group) {
                 Ok(root) if root == *name => {}
                 Ok(_) => return Some(NOT_ALL.to_owned()),
@@ -268,9 +270,14 @@ impl SchedulingQueue {
     }
 
     /// The order in which the pods of a gang are tried: by group, by priority, then by name.
-    fn turn(&self, tree: &GroupTree, pod: &Arc<str>) -> (Option<usize>, Reverse<i32>, String) {
+    fn turn(
+        &self,
+        tree: &GroupTree,
+        pod: &Arc<str>,
+        names: &mut GroupNames,
+    ) -> (Option<usize>, Reverse<i32>, String) {
         let wire = self.hints.pods.get(pod);
-        let group = wire.and_then(|pod| tree.leaf(&group_of(pod)?));
+        let group = wire.and_then(|pod| tree.leaf(&names.of(pod)?));
         let priority = wire.and_then(|pod| pod.spec.priority).unwrap_or(0);
         let name = wire.map_or(String::new(), |pod| pod.metadata.name.clone());
         (group, Reverse(priority), name)
@@ -307,11 +314,21 @@ impl SchedulingQueue {
         self.grouped_entities().counts(queue)
     }
 
-    /// The root of the group of a pod; `None` without a group.
-    pub(crate) fn root_of(&self, pod: &str) -> Option<Arc<str>> {
-        let group = group_of(self.hints.pods.get(pod)?)?;
-        let root = self.hints.groups.root(&group);
-        Some(root.unwrap_or(group))
+    /// Returns the root of the group of each pod; `None` without a group.
+    pub(crate) fn roots(&self) -> impl FnMut(&str) -> Option<Arc<str>> {
+        let mut names = GroupNames::default();
+        let mut last: Option<(Arc<str>, Arc<str>)> = None;
+        move |pod| {
+            let group = names.of(self.hints.pods.get(pod)?)?;
+            let known = last.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &group));
+            if let Some((_, root)) = known {
+                return Some(Arc::clone(root));
+            }
+            let root = self.hints.groups.root(&group);
+            let root = root.unwrap_or_else(|_| Arc::clone(&group));
+            last = Some((group, Arc::clone(&root)));
+            Some(root)
+        }
     }
 
     /// Whether a pod of a group is bound or assumed.

@@ -2,6 +2,7 @@
 
 use super::claims::Claims;
 use super::pods::Pods;
+use crate::change::Change;
 use crate::config::Point;
 use crate::events::ClusterEvent;
 use crate::gang::{Groups, group_of};
@@ -9,7 +10,8 @@ use crate::hints;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{QueueingHints, Settings};
 use crate::recorder::{SUCCESS, SharedRecorder, UNRESOLVABLE, timed};
-use evictd_pod::wire;
+use evictd_pod::requests::may_be_resized;
+use evictd_pod::wire::{self, Shared};
 use std::collections::BTreeSet;
 
 /// The state that queueing hints read.
@@ -89,6 +91,21 @@ impl QueueingHints<ClusterEvent> for HintContext {
         let (wakes, took) = timed(recorder, || wakes(plugin, pod, event));
         recorder.on_hint(plugin.as_str(), event.label(), wakes, took);
         wakes
+    }
+
+    fn template(&self, plugin: PluginName, pod: &str, event: &ClusterEvent) -> Option<usize> {
+        // About a node these read the spec alone, and the status of a pod that is being resized.
+        let reads_spec = matches!(event.change, Change::Node(_))
+            && matches!(
+                plugin,
+                PluginName::NodeUnschedulable
+                    | PluginName::TaintToleration
+                    | PluginName::NodeAffinity
+                    | PluginName::NodeResourcesFit
+            );
+        let pod = reads_spec.then(|| self.pods.get(pod)).flatten()?;
+        let is_shared = !Shared::is_sole(&pod.spec) && !may_be_resized(pod);
+        is_shared.then(|| Shared::address(&pod.spec))
     }
 
     fn gate(&self, pod: &str) -> Option<PluginName> {

@@ -3,6 +3,7 @@
 use super::{
     add, check, delete, last, node, placed, pod, pop, rejected, requests, run, update, with,
 };
+use evictd_pod::wire;
 use evictd_scheduling::{
     Change, Delta, Failure, PluginName, PluginSet, Pool, SchedulingQueue, Settings,
 };
@@ -221,6 +222,47 @@ fn on_node(queue: &mut SchedulingQueue, old: Option<Value>, new: Option<Value>) 
         new: new.map(read),
     });
     queue.on(Timestamp::UNIX_EPOCH, &change);
+}
+
+/// Of pods that share their spec only one is compared with the node, unless its status counts, too.
+#[test]
+fn pods_of_one_template_wake_together_and_no_others() {
+    let names = ["default-scheduler".to_owned()];
+    let mut queue = SchedulingQueue::new(Settings::default(), names, false);
+    let read = |cpu: &str| serde_json::from_value::<wire::Pod>(pod("p", requests(cpu))).unwrap();
+    let (small, large) = (read("1"), read("6"));
+    let mut resized = small.clone();
+    let allocated = json!({ "containerStatuses": [{ "name": "c", "allocatedResources": { "cpu": "6" },
+        "resources": { "requests": { "cpu": "6" } } }] });
+    resized.status = serde_json::from_value(allocated).unwrap();
+    let waiting = [
+        ("a", &small),
+        ("b", &large),
+        ("c", &small),
+        ("d", &resized),
+        ("e", &large),
+    ];
+    for (name, template) in waiting {
+        let mut pod = template.clone();
+        pod.metadata.name = name.to_owned();
+        pod.metadata.uid = name.into();
+        let (old, new) = (None, Some(Arc::new(pod)));
+        queue.on(Timestamp::UNIX_EPOCH, &Change::Pod(Delta { old, new }));
+        queue.pop().unwrap();
+        let failure = Failure {
+            rejectors: PluginSet::from_iter([PluginName::NodeResourcesFit]),
+            ..Failure::default()
+        };
+        queue.failed(Timestamp::UNIX_EPOCH, name, &failure).unwrap();
+    }
+    let grown = with(&node("one"), "status.allocatable.cpu", json!("5"));
+    on_node(&mut queue, Some(node("one")), Some(grown));
+    let woken = waiting.iter().filter(|(name, _)| {
+        let queued = queue.queued_pod(name).unwrap();
+        queued.pool != Pool::Unschedulable
+    });
+    let woken: Vec<&str> = woken.map(|(name, _)| *name).collect();
+    assert_eq!(woken, ["a", "c"]);
 }
 
 #[test]

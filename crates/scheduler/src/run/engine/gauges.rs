@@ -60,7 +60,12 @@ pub(super) fn update(metrics: &Metrics, scheduler: &mut Scheduler, writer: &Writ
     metrics.goroutines.set(["binding"], bindings);
     writer.update_work_queues();
     for (pool, event, count) in scheduler.take_incoming_pods() {
-        metrics.queue_incoming_pods.add([label(pool), event], count);
+        // Here, other than in the lengths of the queues, kube-scheduler counts gated pods as unschedulable.
+        let queue = match pool {
+            Pool::Gated => label(Pool::Unschedulable),
+            pool => label(pool),
+        };
+        metrics.queue_incoming_pods.add([queue, event], count);
     }
     for (pool, event, kind, count) in scheduler.take_incoming_entities() {
         let incoming = &metrics.groups.queue_incoming_entities;

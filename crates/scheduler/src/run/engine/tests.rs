@@ -205,6 +205,10 @@ async fn extension_points_plugins_hints_and_events_are_measured() {
         ("NodeResourcesFit", "PreScore", "Success"),
         ("InterPodAffinity", "PreScore", "Skip"),
         ("NodeResourcesFit", "Score", "Success"),
+        ("NodeAffinity", "PreFilter", "Skip"),
+        ("VolumeBinding", "Reserve", "Success"),
+        ("DynamicResources", "Reserve", "Success"),
+        ("DefaultBinder", "Bind", "Success"),
     ] {
         has(format!(
             "scheduler_plugin_execution_duration_seconds_count{{plugin=\"{plugin}\",extension_point=\"{point}\",status=\"{status}\"}}"

@@ -73,6 +73,12 @@ impl MetricsRecorder {
     }
 }
 
+/// The part of the point Score that has a name of its own in metrics.
+const NORMALIZE: &str = "ScoreExtensionNormalize";
+
+/// The status of plugins that have done their work.
+const SUCCESS: &str = "Success";
+
 /// The name of a point in metrics.
 fn label(point: Point) -> &'static str {
     match point {
@@ -124,6 +130,12 @@ impl Recorder for MetricsRecorder {
         self.metrics
             .plugin_execution_duration
             .observe([plugin, label(point), status], took.as_secs_f64());
+    }
+
+    fn on_normalized(&self, plugin: &str, took: Duration) {
+        self.metrics
+            .plugin_execution_duration
+            .observe([plugin, NORMALIZE, SUCCESS], took.as_secs_f64());
     }
 
     fn on_evaluated(&self, profile: &str, plugin: &str, point: Point, count: u64) {
@@ -191,11 +203,17 @@ impl Recorder for MetricsRecorder {
     }
 }
 
+const fn status(succeeds: bool) -> &'static str {
+    if succeeds { SUCCESS } else { "Error" }
+}
+
 /// Measures the points of one binding.
 #[derive(Clone)]
 pub(crate) struct BindingRecorder {
     recorder: Arc<MetricsRecorder>,
     profile: Box<str>,
+    /// Whether its plugins are measured, too.
+    samples_plugins: bool,
 }
 
 impl BindingRecorder {
@@ -203,13 +221,22 @@ impl BindingRecorder {
         Self {
             recorder: Arc::clone(recorder),
             profile: profile.into(),
+            // The binding may end many attempts later.
+            samples_plugins: recorder.samples_plugins(),
         }
     }
 
     /// The plugins of the point have run since then.
     pub(crate) fn ran(&self, point: Point, succeeds: bool, since: Instant) {
-        let status = if succeeds { "Success" } else { "Error" };
         self.recorder
-            .on_point(&self.profile, point, status, since.elapsed());
+            .on_point(&self.profile, point, status(succeeds), since.elapsed());
+    }
+
+    /// A plugin has run since then.
+    pub(crate) fn plugin_ran(&self, plugin: &str, point: Point, succeeds: bool, since: Instant) {
+        if self.samples_plugins {
+            self.recorder
+                .on_plugin(plugin, point, status(succeeds), since.elapsed());
+        }
     }
 }

@@ -41,7 +41,7 @@ use calls::Calls;
 use evictd_batch::session::GroupWrite;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
 use evictd_scheduling::config::Point;
-use evictd_scheduling::{ClaimRef, PreBindPlan};
+use evictd_scheduling::{ClaimRef, PluginName, PreBindPlan};
 use serde_json::Value;
 use status::{Statuses, Subject};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,6 +50,9 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use write_queue::{WriteSender, write_queue};
+
+/// The plugin that binds pods.
+const DEFAULT_BINDER: &str = "DefaultBinder";
 
 /// How long the devices of a pod may take to be bound without a profile, as in kube-scheduler.
 const DEVICE_TIMEOUT: Duration = Duration::from_mins(10);
@@ -166,6 +169,15 @@ pub(crate) struct BindOptions {
     pub(crate) recorder: Option<BindingRecorder>,
     /// Whether the pod was placed with others. Its binding is then accepted however many wait.
     pub(crate) of_many: bool,
+}
+
+impl BindOptions {
+    /// Measures a plugin that has run since then.
+    fn plugin_ran(&self, plugin: &str, point: Point, succeeds: bool, since: Instant) {
+        if let Some(recorder) = &self.recorder {
+            recorder.plugin_ran(plugin, point, succeeds, since);
+        }
+    }
 }
 
 /// Carries out writes. Clones share their state.
@@ -411,6 +423,7 @@ impl Shared {
                     let began = Instant::now();
                     let bound = binding::bind(&self.calls, pod, node, work).await;
                     ran(Point::Bind, bound.is_ok(), began);
+                    options.plugin_ran(DEFAULT_BINDER, Point::Bind, bound.is_ok(), began);
                     bound
                 }
             }
@@ -441,9 +454,20 @@ impl Shared {
         let within = options.device_timeout.unwrap_or(DEVICE_TIMEOUT);
         let created = |succeeds| self.claims_created.add(succeeds);
         let hooks = (announce, created);
-        devices::pre_bind(&self.calls, pod, &plan.devices, within, hooks).await?;
-        let within = self.limits.volumes;
-        volumes::pre_bind(&self.calls, pod, node, &plan.volumes, within).await
+        let began = Instant::now();
+        let bound = devices::pre_bind(&self.calls, pod, &plan.devices, within, hooks).await;
+        if !plan.devices.is_empty() {
+            let plugin = PluginName::DynamicResources.as_str();
+            options.plugin_ran(plugin, Point::PreBind, bound.is_ok(), began);
+        }
+        bound?;
+        let (began, within) = (Instant::now(), self.limits.volumes);
+        let bound = volumes::pre_bind(&self.calls, pod, node, &plan.volumes, within).await;
+        if !plan.volumes.is_empty() {
+            let plugin = PluginName::VolumeBinding.as_str();
+            options.plugin_ran(plugin, Point::PreBind, bound.is_ok(), began);
+        }
+        bound
     }
 
     fn report(&self, outcome: Outcome) {
