@@ -23,6 +23,7 @@ fn node(pods: usize) -> (Vec<Pod>, Usage) {
             working_set: Some(Figure::bytes(1 << 20)),
             rootfs: files,
             logs: files,
+            directories: None,
         }],
         volumes: vec![VolumeUsage {
             name: "v".to_owned(),

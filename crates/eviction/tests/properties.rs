@@ -47,6 +47,7 @@ fn usage() -> impl Strategy<Value = Option<PodUsage>> {
                 working_set: memory.map(Figure::bytes),
                 rootfs,
                 logs,
+                directories: None,
             }],
             volumes: vec![VolumeUsage {
                 name: "v".to_owned(),

@@ -5,7 +5,7 @@ use super::devices::uses;
 use super::inter_pod_affinity;
 use super::nodes::selected;
 use super::selection::selects;
-use super::topology_spread::concerns;
+use super::topology_spread::{concerns, on_other_pod};
 use super::volumes::{cannot_share, has_no_limit};
 use crate::change::{Change, Delta, takes_room};
 use crate::events::{ClusterEvent, Kind};
@@ -18,9 +18,14 @@ pub(super) fn registered(kind: Kind) -> PluginSet {
     let plugins: &[PluginName] = match kind {
         // With the node its pods count no more, so that the pod may be the first of its group.
         Kind::NodeDelete | Kind::Namespace => &[PluginName::InterPodAffinity],
-        Kind::Service | Kind::ReplicationController | Kind::ReplicaSet | Kind::StatefulSet => {
-            &[PluginName::PodTopologySpread]
-        }
+        // A pod that begins to terminate counts no more for constraints.
+        Kind::PodUpdate
+        | Kind::PodScaleDown
+        | Kind::PodGeneratedClaim
+        | Kind::Service
+        | Kind::ReplicationController
+        | Kind::ReplicaSet
+        | Kind::StatefulSet => &[PluginName::PodTopologySpread],
         Kind::CsiDriverAdd | Kind::StorageDelete => &[
             PluginName::VolumeRestrictions,
             PluginName::NodeVolumeLimits,
@@ -49,7 +54,15 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
         }),
         // A pod without constraints has those of the profile.
         (PluginName::PodTopologySpread, Change::Pod(delta)) => {
-            has_defaults(pod) && states(delta).any(|other| concerns(pod, other))
+            let has_defaults = has_defaults(pod);
+            let changes_counts = match event.kind {
+                Kind::PodAdd | Kind::PodDelete | Kind::PodLabel | Kind::PodToleration => {
+                    has_defaults
+                }
+                _ => false,
+            };
+            let ends = begins_to_terminate(delta) && (has_defaults || is_counted(pod, delta));
+            (changes_counts || ends) && states(delta).any(|other| concerns(pod, other))
         }
         // The hint ignores the affinity that the profile adds, which the node may match only now.
         (PluginName::NodeAffinity, Change::Node(delta)) => {
@@ -112,6 +125,17 @@ fn has_usable_devices(old: &ResourceClaim, new: &ResourceClaim) -> bool {
         let (was, is) = (binding(had, &old.status), binding(has, &new.status));
         !had.has_devices_of(has) || (was != is && !matches!(is, Binding::Failed(..)))
     })
+}
+
+fn begins_to_terminate(delta: &Delta<Pod>) -> bool {
+    let terminates = |other: &Pod| other.metadata.deletion_timestamp.is_some();
+    let both = delta.both();
+    both.is_some_and(|(old, new)| !terminates(old) && terminates(new))
+}
+
+/// Whether a constraint of the pod counts the other one. An invalid selector may count any pod.
+fn is_counted(pod: &Pod, delta: &Delta<Pod>) -> bool {
+    states(delta).any(|other| on_other_pod(pod, other).unwrap_or(true))
 }
 
 fn has_defaults(pod: &Pod) -> bool {
