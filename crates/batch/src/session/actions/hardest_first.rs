@@ -14,6 +14,9 @@ use evictd_batch_objects::Difference;
 use evictd_placement::NodeId;
 use hashbrown::HashMap;
 
+/// The number of kinds of tasks for which nodes are counted, because a tenant chooses it. Others count as usable everywhere.
+const MOST_KINDS: usize = 16;
+
 /// Places a gang that its own order of tasks could not place: other tasks may have taken the only nodes for some.
 /// `operations` are those of the first attempt, and then those of the second one.
 pub(super) fn try_again(
@@ -50,9 +53,14 @@ fn by_difficulty(session: &mut Session<'_>, job: JobId) -> Option<Vec<TaskId>> {
     for task in gang {
         let (evaluator, view) = session.evaluation();
         let kind = evaluator.kind(view, task)?;
-        let nodes = by_kind
-            .entry(kind)
-            .or_insert_with(|| usable_nodes(evaluator, view, task));
+        let is_counted = by_kind.len() < MOST_KINDS;
+        let nodes = by_kind.entry(kind).or_insert_with(|| {
+            if is_counted {
+                usable_nodes(evaluator, view, task)
+            } else {
+                view.snapshot.nodes.len()
+            }
+        });
         rated.push((*nodes, task));
     }
     let snapshot = &session.tx.snapshot;
