@@ -3,6 +3,7 @@
 //! | Case | Nodes | Gangs | Pods a gang |
 //! |---|---|---|---|
 //! | `gangs` | 1000 | 100 | 100 |
+//! | `plugins` | the same, with every plugin that needs no server | 100 | 100 |
 //! | `nodes` | 5000 | 10 | 100 |
 //! | `full` | 5000 | 10 | 100, and nothing fits |
 //! | `calm` | 5000 | 100 | 10, all of which run |
@@ -171,8 +172,12 @@ impl Recipe {
     }
 
     fn measure(self, bencher: Bencher<'_, '_>, compat: Compat, bound: usize) {
+        self.measure_with(bencher, "", (compat, bound));
+    }
+
+    fn measure_with(self, bencher: Bencher<'_, '_>, conf: &str, (compat, bound): (Compat, usize)) {
         let objects = self.objects();
-        let conf = Conf::read("").unwrap();
+        let conf = Conf::read(conf).unwrap();
         let mut cluster = Self::cluster(&objects);
         let mut cache = Cache::of(&mut cluster, &objects, Setting::default());
         if let Ok(now) = "2026-01-02T00:00:00Z".parse() {
@@ -189,6 +194,38 @@ impl Recipe {
 #[divan::bench(sample_count = 5, args = FORMS)]
 fn gangs(bencher: Bencher<'_, '_>, compat: &str) {
     GANGS.measure(bencher, named(compat), 10_000);
+}
+
+/// The built-in plugins, and those that came after them.
+const PLUGINS: &str = r#"
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+  - name: sla
+  - name: pdb
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - {name: nodegroup, arguments: {strict: false}}
+  - name: resource-strategy-fit
+  - name: resourcequota
+  - name: task-topology
+  - name: numa-aware
+  - {name: tdm, arguments: {tdm.revocable-zone.spot: "00:00-00:04"}}
+  - name: cdp
+  - name: rescheduling
+  - name: network-topology-aware
+"#;
+
+#[divan::bench(sample_count = 5, args = FORMS)]
+fn plugins(bencher: Bencher<'_, '_>, compat: &str) {
+    GANGS.measure_with(bencher, PLUGINS, (named(compat), 10_000));
 }
 
 #[divan::bench(sample_count = 5, args = FORMS)]

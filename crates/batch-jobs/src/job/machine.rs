@@ -18,6 +18,7 @@ use evictd_batch_objects::{Compat, Difference, Job, PodGroup, TaskPod};
 use evictd_pod::duration;
 use evictd_reconcile::{Notice, Retries};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a pod is read whose deletion failed (S6-032).
@@ -75,6 +76,8 @@ pub struct JobMachine {
     waiting: Waiting<Request>,
     retries: Retries<Request>,
     reads: Retries<String>,
+    /// The pods that are being read, by name, and the UID of one whose end was seen meanwhile. The answer may be older.
+    reading: BTreeMap<String, Option<Arc<str>>>,
     /// Created pods that no watch has shown yet.
     expected: Expectations,
     /// Pods whose deletion was refused, by name.
@@ -117,6 +120,7 @@ impl JobMachine {
             waiting: Waiting::new(),
             retries: Retries::new(),
             reads: Retries::new(),
+            reading: BTreeMap::new(),
             expected: Expectations::default(),
             deletions: Retries::new(),
             delays: Delays::default(),
@@ -166,6 +170,7 @@ impl JobMachine {
             self.reads.failed(name, Some(MOST_READS), now);
         }
         while let Some(name) = self.reads.due(now) {
+            self.reading.insert(name.clone(), None);
             commands.push(JobCommand::Read(name));
         }
         commands.extend(self.next().map(JobCommand::Wake));
@@ -250,6 +255,9 @@ impl JobMachine {
         }
         let request = handler::pod_deleted(&self.info, pod, self.compat);
         self.info.remove_pod(pod);
+        if let Some(ended) = self.reading.get_mut(&metadata.name) {
+            *ended = Some(Arc::clone(&metadata.uid));
+        }
         // The refused deletion has happened after all.
         self.deletions.succeeded(&pod.metadata.name);
         self.ask(request);
@@ -273,9 +281,13 @@ impl JobMachine {
     }
 
     fn read(&mut self, name: String, pod: Result<Option<Arc<TaskPod>>, ()>, now: Timestamp) {
+        let ended = self.reading.remove(&name).flatten();
         match pod {
+            // The watch may be behind, and asks for nothing where it shows what is known.
             Ok(Some(pod)) => {
-                self.info.set_pod(pod);
+                if ended.as_ref() != Some(&pod.metadata.uid) && !self.is_newer_known(&pod) {
+                    self.set_pod(&pod);
+                }
             }
             Ok(None) => {
                 if let Some(pod) = self.info.pod_of_any_task(&name).cloned() {
@@ -294,6 +306,15 @@ impl JobMachine {
         }
         self.expected.forget(&name);
         self.reads.succeeded(&name);
+    }
+
+    /// Whether a newer state of the same pod is known.
+    fn is_newer_known(&self, pod: &TaskPod) -> bool {
+        let version = |pod: &TaskPod| pod.metadata.resource_version.parse::<u64>().unwrap_or(0);
+        let known = self.info.pod_of_any_task(&pod.metadata.name);
+        known.is_some_and(|known| {
+            known.metadata.uid == pod.metadata.uid && version(known) > version(pod)
+        })
     }
 
     /// Takes in a pod that was created. The watch may have shown it already.

@@ -210,6 +210,14 @@ impl Cluster {
         }
     }
 
+    /// Lets the time come that the machine waits for, if it waits.
+    pub(super) fn tick(&mut self) {
+        if let Some(wake) = self.wake.take() {
+            self.now = self.now.max(wake);
+            self.give(JobEvent::Tick);
+        }
+    }
+
     /// Lets everything happen that is due, and what the machine itself waits for up to an hour.
     pub(super) fn settle(&mut self) {
         let end = self.now + SignedDuration::from_hours(1);
@@ -218,11 +226,7 @@ impl Cluster {
                 continue;
             }
             match self.wake {
-                Some(wake) if wake <= end => {
-                    self.wake = None;
-                    self.now = self.now.max(wake);
-                    self.give(JobEvent::Tick);
-                }
+                Some(wake) if wake <= end => self.tick(),
                 _ => return,
             }
         }

@@ -247,6 +247,62 @@ fn s6_032_a_pod_whose_deletion_failed_is_read_again() {
     assert!(cluster.machine.as_ref().unwrap().info().pods().is_empty());
 }
 
+/// Reads show the marks of its pods first, and the watch then shows nothing new.
+#[test]
+fn a_restart_whose_deletions_fail_goes_on_although_the_watch_is_behind() {
+    let mut cluster = running(json!([{"action": "RestartJob", "event": "PodFailed"}]));
+    cluster.failing.insert("DeletePod");
+    cluster.set_phase("train-w-0", "Failed");
+    assert!(cluster.event());
+    let mut late = Vec::new();
+    let mut hold = |cluster: &mut Cluster| {
+        let is_pod = |event: &JobEvent| matches!(event, JobEvent::Pod(_) | JobEvent::PodGone(_));
+        let (held, others): (Vec<_>, _) = cluster.events.drain(..).partition(is_pod);
+        cluster.events = others.into();
+        late.extend(held);
+    };
+    while told(&cluster, "FailedDelete").is_empty() {
+        assert!(cluster.answer() || cluster.event());
+        hold(&mut cluster);
+    }
+    cluster.failing.clear();
+    for _ in 0..3 {
+        cluster.tick();
+        while cluster.answer() || cluster.event() {
+            hold(&mut cluster);
+        }
+    }
+    cluster.events.extend(late);
+    cluster.settle();
+    let stored = cluster.stored.borrow();
+    let version = |pod: &Value| pod["metadata"]["annotations"]["volcano.sh/job-version"].clone();
+    assert!(stored.pods.values().all(|pod| version(pod) == "1"));
+    drop(stored);
+    assert_eq!(cluster.job().status.retry_count, 1);
+}
+
+/// The pod ends while it is read.
+#[test]
+fn a_pod_whose_end_was_seen_is_not_brought_back_by_a_late_read() {
+    let mut cluster = aborted_in_vain();
+    cluster.failing.clear();
+    let mut read = None;
+    while read.is_none() {
+        cluster.tick();
+        let at = |event: &JobEvent| matches!(event, JobEvent::Read(..));
+        let place = cluster.events.iter().position(at);
+        read = place.and_then(|place| cluster.events.remove(place));
+        assert!(read.is_some() || cluster.answer() || cluster.event());
+    }
+    for name in cluster.pods() {
+        cluster.remove_pod(&name);
+    }
+    while cluster.event() {}
+    cluster.events.extend(read);
+    cluster.settle();
+    assert!(cluster.machine.as_ref().unwrap().info().pods().is_empty());
+}
+
 #[test]
 fn s6_053_a_timeout_restarts_a_job_whose_pod_waits_too_long_and_not_one_that_runs() {
     let policy = json!([{"action": "RestartJob", "event": "PodPending", "timeout": "10m"}]);
