@@ -18,7 +18,7 @@
 #![allow(clippy::unwrap_used, reason = "in a bench a panic is the report")]
 
 use divan::Bencher;
-use evictd_batch::conf::Conf;
+use evictd_batch::conf::{BUILT_IN, Conf};
 use evictd_batch::session::{Cache, Objects, Setting};
 use evictd_batch_objects::Compat;
 use evictd_placement::Cluster;
@@ -196,36 +196,24 @@ fn gangs(bencher: Bencher<'_, '_>, compat: &str) {
     GANGS.measure(bencher, named(compat), 10_000);
 }
 
-/// The built-in plugins, and those that came after them.
-const PLUGINS: &str = r#"
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-  - name: sla
+/// Further plugins of the last built-in tier.
+const FURTHER: &str = "  - name: sla
   - name: pdb
-- plugins:
-  - name: overcommit
-  - name: drf
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
   - {name: nodegroup, arguments: {strict: false}}
   - name: resource-strategy-fit
   - name: resourcequota
   - name: task-topology
   - name: numa-aware
-  - {name: tdm, arguments: {tdm.revocable-zone.spot: "00:00-00:04"}}
+  - {name: tdm, arguments: {tdm.revocable-zone.spot: \"00:00-00:04\"}}
   - name: cdp
   - name: rescheduling
   - name: network-topology-aware
-"#;
+";
 
 #[divan::bench(sample_count = 5, args = FORMS)]
 fn plugins(bencher: Bencher<'_, '_>, compat: &str) {
-    GANGS.measure_with(bencher, PLUGINS, (named(compat), 10_000));
+    let conf = format!("{BUILT_IN}{FURTHER}");
+    GANGS.measure_with(bencher, &conf, (named(compat), 10_000));
 }
 
 #[divan::bench(sample_count = 5, args = FORMS)]

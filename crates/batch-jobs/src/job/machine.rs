@@ -283,7 +283,7 @@ impl JobMachine {
     fn read(&mut self, name: String, pod: Result<Option<Arc<TaskPod>>, ()>, now: Timestamp) {
         let ended = self.reading.remove(&name).flatten();
         match pod {
-            // The watch may be behind, and asks for nothing where it shows what is known.
+            // The watch asks for nothing later if it shows a state that was read before.
             Ok(Some(pod)) => {
                 if ended.as_ref() != Some(&pod.metadata.uid) && !self.is_newer_known(&pod) {
                     self.set_pod(&pod);

@@ -195,14 +195,14 @@ fn a_gang_is_tried_again_with_its_largest_tasks_first() {
 #[test]
 fn a_gang_is_tried_again_with_the_tasks_that_few_nodes_take_first() {
     let tiers: [&[&str]; 2] = [&["priority", "gang"], &["predicates", "nodeorder"]];
-    let confined = json!({"spec": {"nodeSelector": {"disk": "ssd"}}});
+    let selects = json!({"spec": {"nodeSelector": {"disk": "ssd"}}});
     let labelled = json!({"metadata": {"labels": {"disk": "ssd"}}});
     let scenario = Scenario::new(&conf("allocate", &tiers))
         .node_with("a", "4", &labelled)
         .node("b", "4")
         .job("new", 2, "Inqueue")
         .pod("new-work-0", "new", "4", &json!({}))
-        .pod("new-work-1", "new", "4", &confined);
+        .pod("new-work-1", "new", "4", &selects);
     let difference = Difference::HardestFirst;
     for (compat, pods) in [
         (Compat::VOLCANO, 0),

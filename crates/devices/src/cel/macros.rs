@@ -66,7 +66,7 @@ fn bind(
     Some(helper.next_expr(Expr::Comprehension(Box::new(walk))))
 }
 
-/// What a macro does with each element.
+/// The operation of a macro on each element.
 #[derive(Debug, Clone, Copy)]
 enum Body {
     All,

@@ -327,7 +327,7 @@ impl Planner {
         self.node(step).map(Step::Set)
     }
 
-    /// What a step adds to the result, if it adds something.
+    /// The value that a step adds to the result, if it adds one.
     fn extension(&mut self, step: &Expr) -> Result<Option<Extension>, String> {
         let Expr::Call(call) = step else {
             return Ok(None);

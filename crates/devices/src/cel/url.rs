@@ -6,7 +6,7 @@ use core::net::Ipv6Addr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) scheme: String,
-    /// What follows the scheme if that is no path, such as in `mailto:a@b`.
+    /// The part after the scheme of a URL without a path, such as `a@b` of `mailto:a@b`.
     opaque: String,
     user: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// With the port, and with the brackets of IPv6.
@@ -18,7 +18,7 @@ pub(crate) struct Url {
     fragment: Vec<u8>,
 }
 
-/// What is read, because each part of a URL allows other characters.
+/// The part that is read. Each part of a URL allows other characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     User,

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 /// The number of queues whose share is redistributed; each costs a scan of all pending jobs.
 const MOST_REDUCED: usize = 16;
 
-/// What a queue's jobs wait for.
+/// The demand of a queue's pending jobs.
 #[derive(Default)]
 struct Wants<'s> {
     jobs: Vec<Want<'s>>,
-    /// What the sets of nodes hold that not all pods may use.
+    /// The room in the node sets that only some pods may use.
     rooms: BTreeMap<SetId, Resource>,
     /// Whether some of its pods never start, or not everywhere.
     limited: bool,
@@ -69,7 +69,7 @@ fn is_unmet(share: &QueueShare) -> bool {
     !share.request.within_for(&share.deserved, &share.request)
 }
 
-/// By queue, what its jobs wait for; `None` for a queue that can use all that it deserves.
+/// The demand by queue; `None` for a queue that can use its whole deserved share.
 fn wants_of<'s>(
     shares: &Shares,
     nodes: &mut UsableNodes<'s>,

@@ -41,7 +41,7 @@ pub(super) struct Alike<'s> {
 struct NodeSet {
     /// By node; `None` for all nodes.
     members: Option<Box<[bool]>>,
-    /// What they hold of one queue.
+    /// The most that pods of one queue can use on them.
     capacity: Resource,
 }
 
@@ -175,7 +175,7 @@ impl<'s> UsableNodes<'s> {
         capacity
     }
 
-    /// What the restricted sets hold beside the queue's own running pods, by queue.
+    /// The capacity of the restricted sets without the room of the queue's running pods, by queue.
     pub(super) fn rooms(
         &self,
         sets: impl Iterator<Item = (QueueId, SetId)>,
@@ -290,7 +290,7 @@ impl<'s> Alike<'s> {
         })
     }
 
-    /// The part of an amount that these tasks alone can use. No task uses what is smaller than it.
+    /// The part of an amount that these tasks alone can use: whole tasks only.
     pub(super) fn used_of(&self, left: &Resource) -> Resource {
         let request = self.one.request;
         let asked = request.some().filter(|(dim, _)| *dim != Dim::PODS);

@@ -48,7 +48,7 @@ fn named(call: &mut Invocation<'_, '_>) -> Outcome {
     Ok(Value::Optional(format))
 }
 
-/// Nothing if the string has the format, or else what is wrong.
+/// The mistakes of the string; none if it has the format.
 fn validate(call: &mut Invocation<'_, '_>) -> Outcome {
     let Value::Format(format) = *call.arg(0) else {
         return Err(Fault::no_overload());
