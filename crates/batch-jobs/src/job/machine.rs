@@ -95,6 +95,8 @@ struct Active {
     request: Request,
     action: Action,
     end: End,
+    /// Whether the job's status has the action's result already.
+    recorded: bool,
 }
 
 /// The request to continue with after a round.
@@ -469,6 +471,7 @@ impl JobMachine {
             request,
             action,
             end,
+            recorded: false,
         };
         self.step(active, step, now, lister, commands);
     }
@@ -476,13 +479,14 @@ impl JobMachine {
     /// Handles the next step of a round.
     fn step(
         &mut self,
-        active: Active,
+        mut active: Active,
         step: Step,
         now: Timestamp,
         lister: &dyn Lister,
         commands: &mut Vec<JobCommand>,
     ) {
         commands.extend(step.notices.into_iter().map(JobCommand::Notice));
+        active.recorded |= step.stored.is_some();
         if let Some(job) = step.stored
             && self.info.job.is_some()
         {
@@ -519,9 +523,14 @@ impl JobMachine {
         lister: &dyn Lister,
         commands: &mut Vec<JobCommand>,
     ) {
-        let request = active.request;
-        if self.info.job.is_none() || active.end == End::Last {
+        let mut request = active.request;
+        let Some(job) = self.info.job.as_ref().filter(|_| active.end != End::Last) else {
             return;
+        };
+        // A sync deletes the marked pods that are left. The action itself would restart the job once more, and count it.
+        if active.recorded && self.compat.has(Difference::ResumeTermination) {
+            self.retries.succeeded(&request);
+            request = handler::job_added(job);
         }
         // A user can still create what is missing, so that the job should not be terminated for it.
         let missing = matches!(error, RoundError::Queue(_) | RoundError::Claim(_));

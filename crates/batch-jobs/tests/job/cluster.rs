@@ -33,6 +33,8 @@ pub(super) struct Cluster {
     pub(super) notices: Vec<Notice>,
     /// Calls that will be refused, by what they are for: `CreatePod`, ...
     pub(super) failing: BTreeSet<&'static str>,
+    /// Pods whose deletion is refused.
+    pub(super) undeletable: BTreeSet<String>,
     /// Calls that were made, by what they were for.
     pub(super) made: Vec<String>,
     compat: Compat,
@@ -79,6 +81,7 @@ impl Cluster {
             events: VecDeque::new(),
             notices: Vec::new(),
             failing: BTreeSet::new(),
+            undeletable: BTreeSet::new(),
             made: Vec::new(),
             compat,
         };
@@ -241,6 +244,9 @@ impl Cluster {
             return Err(Refusal::Other("a fault".to_owned()));
         }
         match call {
+            Call::DeletePod { name, .. } if self.undeletable.contains(&name) => {
+                return Err(Refusal::Other("a fault".to_owned()));
+            }
             Call::MarkPod { name, annotations } => {
                 let pod = self.stored.get_mut().pods.get(&name).cloned();
                 let mut pod = pod.ok_or(Refusal::NotFound)?;

@@ -380,3 +380,47 @@ fn s6_016_a_job_whose_queue_is_missing_waits_for_it_and_is_terminated_in_volcano
         assert_eq!(cluster.phase(), after);
     }
 }
+
+/// The versions of the pods, and the number of restarts.
+fn restarted_although_one_deletion_fails(
+    policies: Value,
+    restart: fn(&mut Cluster),
+) -> (Vec<Value>, i32) {
+    let mut cluster = running(policies);
+    restart(&mut cluster);
+    cluster.undeletable.insert("train-w-1".to_owned());
+    while told(&cluster, "FailedDelete").is_empty() {
+        assert!(cluster.answer() || cluster.event());
+    }
+    // The other pod is made again before the fault passes.
+    for _ in 0..4 {
+        cluster.set_group_phase("Running");
+        while cluster.answer() || cluster.event() {}
+        cluster.tick();
+    }
+    let made_again = cluster.pods();
+    assert_eq!(made_again, ["train-w-0", "train-w-1"]);
+    cluster.undeletable.clear();
+    cluster.settle();
+    cluster.set_group_phase("Running");
+    cluster.settle();
+    let stored = cluster.stored.borrow();
+    let version = |pod: &Value| pod["metadata"]["annotations"]["volcano.sh/job-version"].clone();
+    let versions = stored.pods.values().map(version).collect();
+    drop(stored);
+    (versions, cluster.job().status.retry_count)
+}
+
+#[test]
+fn a_restart_whose_deletions_fail_counts_once_and_restarts_no_pod_twice() {
+    let by_command = restarted_although_one_deletion_fails(json!([]), |cluster| {
+        let command = JobEvent::Command(Action::RestartJob);
+        cluster.events.push_back(command);
+    });
+    let policy = json!([{"action": "RestartJob", "event": "PodFailed"}]);
+    let by_policy = restarted_although_one_deletion_fails(policy, |cluster| {
+        cluster.set_phase("train-w-0", "Failed");
+    });
+    let once = (vec![json!("1"), json!("1")], 1);
+    assert_eq!((by_command, by_policy), (once.clone(), once));
+}

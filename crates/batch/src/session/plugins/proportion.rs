@@ -19,6 +19,8 @@ pub(super) struct Proportion {
     shares: Shares,
     /// The amounts to divide.
     total: Resource,
+    /// By queue, the deserved shares before any part of one was lent.
+    by_weight: Vec<Resource>,
     /// By queue, computed on first use: the deserved shares if this queue wanted the whole cluster.
     if_wanted: Vec<OnceCell<Vec<Resource>>>,
 }
@@ -36,6 +38,11 @@ impl Proportion {
             snapshot.total.clone()
         };
         shares.divide(&total);
+        let by_weight = shares.queues.iter();
+        let by_weight = by_weight
+            .map(|share| share.as_ref().map(|share| share.deserved.clone()))
+            .map(Option::unwrap_or_default)
+            .collect();
         if compat.has(Difference::LendUnusableShare) {
             let nodes = UsableNodes::new(snapshot, cluster, conf);
             redistribute(&mut shares, nodes, snapshot, &total);
@@ -44,6 +51,7 @@ impl Proportion {
         Self {
             shares,
             total,
+            by_weight,
             if_wanted,
         }
     }
@@ -53,8 +61,10 @@ impl Proportion {
     fn if_wanted(&self, queue: QueueId) -> &[Resource] {
         self.if_wanted[queue].get_or_init(|| {
             let mut shares = self.shares.clone();
-            if let Some(share) = &mut shares.queues[queue] {
+            for share in shares.queues.iter_mut().flatten() {
                 share.reduced = None;
+            }
+            if let Some(share) = &mut shares.queues[queue] {
                 // A demand for everything, so that only weights and capabilities limit its share.
                 share.request.raise_to(&self.total);
             }
@@ -96,6 +106,17 @@ impl Plugin for Proportion {
             above
         });
         Some(victims.collect())
+    }
+
+    /// A lent share takes only what is free: its owner may need it in the next session, and evict the same pods again.
+    fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
+        let share = self.shares.of(queue);
+        self.allocatable(snapshot, queue, request)
+            && share.is_none_or(|share| {
+                share
+                    .with(request)
+                    .within_for(&self.by_weight[queue.index()], request)
+            })
     }
 
     fn overused(&self, queue: QueueId) -> bool {
