@@ -1,6 +1,6 @@
 //! `LendUnusableShare`: shares that start no pod are lent.
 
-use crate::scenario::{Scenario, conf};
+use crate::scenario::{Scenario, conf, evicted};
 use evictd_batch_objects::{Compat, Difference};
 use serde_json::{Value, json};
 
@@ -300,4 +300,33 @@ fn a_share_beyond_the_limits_of_node_groups_is_lent() {
     };
     assert_eq!(bound(r#"{"g": {"cpu": "2"}}"#), (2, 2));
     assert_eq!(bound(r#"{"g": {"cpu": "1"}}"#), (3, 1));
+}
+
+/// Queue `q` holds all 12 cores. Queue `r` wants 6, and the 5 of the gang in `s` are more than a third.
+#[test]
+fn a_queue_evicts_pods_for_its_share_and_not_for_what_others_lend() {
+    let conf = conf(
+        "allocate, reclaim",
+        &[&["gang"], &["proportion", "predicates"]],
+    );
+    let counts = |held: usize| {
+        let scenario = Scenario::new(&conf)
+            .queue("r", &json!({}))
+            .queue("s", &json!({}))
+            .node("a", "12")
+            .job("holds", 1, "Running")
+            .running("holds", 0, &vec!["a"; held], "1")
+            .job_with("large", 5, "Inqueue", &json!({"queue": "s"}))
+            .waiting("large", 5, "1");
+        let scenario = (0..6).fold(scenario, |scenario, index| {
+            let job = format!("wants-{index}");
+            let scenario = scenario.job_with(&job, 1, "Inqueue", &json!({"queue": "r"}));
+            scenario.waiting(&job, 1, "1")
+        });
+        let outcome = scenario.run_as(only(Difference::LendUnusableShare));
+        (outcome.binds.len(), evicted(&outcome).len())
+    };
+    // A lent share is used where it is free.
+    assert_eq!(counts(6), (6, 0));
+    assert_eq!(counts(12), (0, 4));
 }

@@ -38,11 +38,7 @@ impl Proportion {
             snapshot.total.clone()
         };
         shares.divide(&total);
-        let by_weight = shares.queues.iter();
-        let by_weight = by_weight
-            .map(|share| share.as_ref().map(|share| share.deserved.clone()))
-            .map(Option::unwrap_or_default)
-            .collect();
+        let by_weight = deserved_of(&shares);
         if compat.has(Difference::LendUnusableShare) {
             let nodes = UsableNodes::new(snapshot, cluster, conf);
             redistribute(&mut shares, nodes, snapshot, &total);
@@ -69,10 +65,7 @@ impl Proportion {
                 share.request.raise_to(&self.total);
             }
             shares.divide(&self.total);
-            let queues = shares.queues.into_iter();
-            queues
-                .map(|share| share.map(|share| share.deserved).unwrap_or_default())
-                .collect()
+            deserved_of(&shares)
         })
     }
 }
@@ -108,15 +101,13 @@ impl Plugin for Proportion {
         Some(victims.collect())
     }
 
-    /// A lent share takes only what is free: its owner may need it in the next session, and evict the same pods again.
+    /// A lent share takes only what is free. Its size may change with each session, and what was evicted for it would be
+    /// evicted back.
     fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
+        let by_weight = &self.by_weight[queue.index()];
         let share = self.shares.of(queue);
-        self.allocatable(snapshot, queue, request)
-            && share.is_none_or(|share| {
-                share
-                    .with(request)
-                    .within_for(&self.by_weight[queue.index()], request)
-            })
+        let is_owed = |share: &QueueShare| share.with(request).within_for(by_weight, request);
+        share.is_none_or(is_owed) && self.allocatable(snapshot, queue, request)
     }
 
     fn overused(&self, queue: QueueId) -> bool {
@@ -140,6 +131,13 @@ impl Plugin for Proportion {
     fn limit<'s>(&self, share: &'s QueueShare) -> &'s Resource {
         &share.deserved
     }
+}
+
+/// By queue; nothing for a queue without jobs.
+fn deserved_of(shares: &Shares) -> Vec<Resource> {
+    let queues = shares.queues.iter().map(Option::as_ref);
+    let deserved = queues.map(|share| share.map(|share| share.deserved.clone()));
+    deserved.map(Option::unwrap_or_default).collect()
 }
 
 /// The amounts that jobs hold, and the idle and releasing amounts: all but the room of pods without a job.
