@@ -89,6 +89,31 @@ fn the_first_line_is_the_answer_and_the_page_fits_eighty_columns() {
     assert!(longest <= Some(80), "{whole}");
 }
 
+/// Of 12 cores each queue deserves 4. The gang of 5 in queue `bronze` cannot use its part.
+#[test]
+fn a_lent_share_is_named_with_its_limits() {
+    let queues = ["gold", "silver", "bronze"].map(|name| objects::queue(name).open().json());
+    let node = objects::node("a").cpu("12").memory("16Gi").json();
+    let mut all: Vec<Value> = queues.into_iter().chain([node]).collect();
+    let jobs = [
+        ("other", "gold", 8, Some("a")),
+        ("first", "silver", 4, Some("a")),
+        ("train", "silver", 1, None),
+        ("large", "bronze", 5, None),
+    ];
+    for (name, queue, pods, on) in jobs {
+        let phase = if on.is_some() { "Running" } else { "Inqueue" };
+        let min = if name == "large" { pods } else { 1 };
+        let group = objects::volcano_group(name, min).phase(phase);
+        all.push(group.set("/spec/queue", queue).json());
+        all.extend((0..pods).map(|index| pod(&format!("{name}-{index}"), name, "1", on)));
+    }
+    let answer = page(&of_file(&list(all), &[]));
+    let words: Vec<&str> = answer.split_whitespace().collect();
+    let lent = "Of its share other queues lend cpu 1: it is used where it is free, and no pod is evicted for it.";
+    assert!(words.join(" ").contains(lent), "{answer}");
+}
+
 #[test]
 fn json_and_yaml_have_the_whole_answer() {
     for form in ["evictd", "volcano"] {

@@ -95,8 +95,19 @@ pub(super) fn queue_headline(queue: &QueueUsage) -> String {
     };
     let running = queue.running;
     let jobs = if running == 1 { "job has" } else { "jobs have" };
+    let lent = queue.resources.iter().filter_map(|usage| {
+        let amount = usage.lent?;
+        Some(format!("{} {amount}", usage.resource))
+    });
+    let lent = lent.collect::<Vec<_>>().join(", ");
+    let lent = match lent.as_str() {
+        "" => String::new(),
+        lent => format!(
+            " Of its share other queues lend {lent}: it is used where it is free, and no pod is evicted for it."
+        ),
+    };
     format!(
-        "Queue {}: {state}, weight {}, {shared_by}; {running} {jobs} pods on nodes.",
+        "Queue {}: {state}, weight {}, {shared_by}; {running} {jobs} pods on nodes.{lent}",
         queue.name, queue.weight
     )
 }

@@ -49,6 +49,9 @@ pub struct ResourceUsage {
     /// The deserved amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deserved: Option<Quantity>,
+    /// The part of the deserved amount that other queues lend. No pod is evicted for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lent: Option<Quantity>,
     /// The most that it may have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capability: Option<Quantity>,
@@ -125,6 +128,9 @@ fn usages(
             resource: name.to_owned(),
             allocated: amount(&share.allocated),
             deserved: limit(share.entitled()),
+            lent: Some(share.lent.get(dim))
+                .filter(|lent| dim != Dim::PODS && *lent >= EPSILON)
+                .map(|lent| written(name, lent)),
             capability: limit(&share.real_capability),
             capped: queue.capability.as_ref().is_some_and(|capability| {
                 // The real capability is also bounded by the cluster and by the guarantees of others.

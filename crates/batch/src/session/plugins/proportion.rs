@@ -19,8 +19,6 @@ pub(super) struct Proportion {
     shares: Shares,
     /// The amounts to divide.
     total: Resource,
-    /// By queue, the deserved shares before any part of one was lent.
-    by_weight: Vec<Resource>,
     /// By queue, computed on first use: the deserved shares if this queue wanted the whole cluster.
     if_wanted: Vec<OnceCell<Vec<Resource>>>,
 }
@@ -38,7 +36,6 @@ impl Proportion {
             snapshot.total.clone()
         };
         shares.divide(&total);
-        let by_weight = deserved_of(&shares);
         if compat.has(Difference::LendUnusableShare) {
             let nodes = UsableNodes::new(snapshot, cluster, conf);
             redistribute(&mut shares, nodes, snapshot, &total);
@@ -47,7 +44,6 @@ impl Proportion {
         Self {
             shares,
             total,
-            by_weight,
             if_wanted,
         }
     }
@@ -65,7 +61,10 @@ impl Proportion {
                 share.request.raise_to(&self.total);
             }
             shares.divide(&self.total);
-            deserved_of(&shares)
+            let queues = shares.queues.into_iter();
+            queues
+                .map(|share| share.map(|share| share.deserved).unwrap_or_default())
+                .collect()
         })
     }
 }
@@ -104,10 +103,12 @@ impl Plugin for Proportion {
     /// A lent share takes only what is free. Its size may change with each session, and what was evicted for it would be
     /// evicted back.
     fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
-        let by_weight = &self.by_weight[queue.index()];
-        let share = self.shares.of(queue);
-        let is_owed = |share: &QueueShare| share.with(request).within_for(by_weight, request);
-        share.is_none_or(is_owed) && self.allocatable(snapshot, queue, request)
+        let is_owed = |share: &QueueShare| {
+            let mut owed = share.deserved.clone();
+            owed.sub(&share.lent);
+            share.with(request).within_for(&owed, request)
+        };
+        self.shares.of(queue).is_none_or(is_owed) && self.allocatable(snapshot, queue, request)
     }
 
     fn overused(&self, queue: QueueId) -> bool {
@@ -131,13 +132,6 @@ impl Plugin for Proportion {
     fn limit<'s>(&self, share: &'s QueueShare) -> &'s Resource {
         &share.deserved
     }
-}
-
-/// By queue; nothing for a queue without jobs.
-fn deserved_of(shares: &Shares) -> Vec<Resource> {
-    let queues = shares.queues.iter().map(Option::as_ref);
-    let deserved = queues.map(|share| share.map(|share| share.deserved.clone()));
-    deserved.map(Option::unwrap_or_default).collect()
 }
 
 /// The amounts that jobs hold, and the idle and releasing amounts: all but the room of pods without a job.

@@ -44,6 +44,7 @@ pub(super) fn redistribute<'s>(
     if !shares.queues.iter().flatten().any(is_unmet) {
         return;
     }
+    let by_weight = shares.clone();
     let mut wants = wants_of(shares, &mut nodes, snapshot);
     let mut reduced_queues = Vec::new();
     while reduced_queues.len() < MOST_REDUCED
@@ -63,6 +64,11 @@ pub(super) fn redistribute<'s>(
         }
     }
     give_back(shares, total);
+    for (share, by_weight) in shares.queues.iter_mut().zip(by_weight.queues) {
+        if let Some((share, by_weight)) = share.as_mut().zip(by_weight) {
+            share.lent = share.deserved.beyond(&by_weight.deserved);
+        }
+    }
 }
 
 fn is_unmet(share: &QueueShare) -> bool {

@@ -21,6 +21,8 @@ pub(crate) struct QueueShare {
     /// The amounts that its tasks hold or wait for.
     pub(crate) request: Resource,
     pub(crate) deserved: Resource,
+    /// The part of `deserved` that other queues lend, because they cannot use it.
+    pub(crate) lent: Resource,
     /// The amounts promised to enqueued jobs.
     pub(crate) inqueue: Resource,
     /// The amounts that its jobs hold beyond their minResources.
