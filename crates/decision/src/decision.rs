@@ -278,12 +278,19 @@ pub struct Shares {
     pub pods: Quantity,
     /// The part used by pods that may be evicted.
     pub may_go: Quantity,
+    /// How many of those have an unknown usage, which is no part of the amounts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown: usize,
     /// The usage of pods that are terminating already, which will be freed.
     pub on_the_way: Quantity,
     /// Used, but by no known pod: programs of the host, the kernel, pods that are not listed.
     pub in_no_pod: Quantity,
     /// The capacity of the signal.
     pub capacity: Quantity,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A usage that grows and cannot be evicted.

@@ -19,7 +19,8 @@ impl Shares {
         // All amounts are in the unit of the signal, so that counts and bytes are never added.
         let available = amount(observed.available);
         let (pods, taken) = (sum_of_gains(ranked.iter()), amount(observed.taken()));
-        let may_go = sum_of_gains(ranked.iter().filter(|pod| pod.spared.is_none()));
+        let eligible = || ranked.iter().filter(|pod| pod.spared.is_none());
+        let may_go = sum_of_gains(eligible());
         let below = |wanted: Quantity| (wanted - available).max(Quantity::ZERO);
         let crossed = below(threshold.value.at(observed.capacity));
         // A percentage of an absurd capacity may be negative.
@@ -34,6 +35,7 @@ impl Shares {
                 wanted
             },
             may_go,
+            unknown: eligible().filter(|pod| pod.usage.is_none()).count(),
             // Figures of pods and of the node are of different moments, so the difference may be negative.
             on_the_way,
             in_no_pod: (taken - pods).max(Quantity::ZERO),

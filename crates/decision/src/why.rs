@@ -352,6 +352,16 @@ impl RankedPod {
 }
 
 impl Shares {
+    /// `the pods that may be evicted hold 12Mi together (that of 2 is unknown)`
+    fn may_go_words(&self) -> String {
+        let known = self.resource.amount(self.may_go);
+        let words = format!("the pods that may be evicted hold {known} together");
+        match self.unknown {
+            0 => words,
+            unknown => format!("{words} (the usage of {unknown} of them is unknown)"),
+        }
+    }
+
     /// `116Mi of 192Mi are in no pod`
     pub fn in_no_pod_words(&self) -> String {
         let outside = match self.resource {
@@ -404,8 +414,8 @@ impl std::fmt::Display for Withheld {
                 let amount = |quantity: Quantity| shares.resource.amount(quantity);
                 write!(
                     f,
-                    "; the pods that may be evicted hold {} together, and {} are missing; {}",
-                    amount(shares.may_go),
+                    "; {}, and {} are missing; {}",
+                    shares.may_go_words(),
                     amount(shares.short),
                     shares.in_no_pod_words()
                 )
@@ -417,8 +427,8 @@ impl std::fmt::Display for Withheld {
                 let amount = |quantity: Quantity| shares.resource.amount(quantity);
                 write!(
                     f,
-                    "the pods that may be evicted hold {} together, and {} are missing",
-                    amount(shares.may_go),
+                    "{}, and {} are missing",
+                    shares.may_go_words(),
                     amount(shares.short)
                 )?;
                 if shares.on_the_way.is_positive() {

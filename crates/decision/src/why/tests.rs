@@ -97,6 +97,16 @@ fn amounts_are_printed_in_their_units() {
         "the pods that may be evicted hold 1 inode together, and 1124 inodes are missing; \
          2048 of 4096 inodes are used outside of pods"
     );
+    let shares = Shares {
+        unknown: 2,
+        ..shares(Memory)
+    };
+    let growth = None;
+    let words_of_unknown = Withheld::NoRelief { shares, growth }.to_string();
+    assert!(
+        words_of_unknown.contains("hold 1 together (the usage of 2 of them is unknown), and 1.1Ki"),
+        "{words_of_unknown}"
+    );
     assert!(
         words(Pids).contains("1124 process ids are missing"),
         "{}",

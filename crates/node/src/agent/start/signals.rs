@@ -1,15 +1,16 @@
 //! Chooses the sources of the signals, and reports the figures that they lack on this machine.
 
 use super::pod_roots;
-use crate::config::{self, Effective, Kind};
+use crate::config::{self, Effective, Kind, UsageSource};
 use evictd_kernel::{
-    cgroup::Hierarchies,
+    cgroup::{Controller, Hierarchies},
     signals::{
         FilesystemPaths, GroupPressure, MemoryAvailable, Sampler, SignalSources, SourceError,
     },
     wake::{MemcgNotification, WakeListeners, WakeSources},
 };
 use evictd_signals::{Signal, human_bytes};
+use std::path::Path;
 
 /// Notifications from the kernel, by the kind of configuration: for evictd's own, pressure and memory events; for a
 /// kubelet's, cgroup v1 memory thresholds.
@@ -86,6 +87,16 @@ pub(super) fn huge_pages(config: &Effective, sampler: &mut Sampler) -> Option<St
     ))
 }
 
+/// A warning about pods' memory where it comes from cgroups and no hierarchy has it. The kernel can be built without the
+/// controller of cgroup v1.
+pub(super) fn without_pod_memory(source: UsageSource, hierarchies: &Hierarchies) -> Option<String> {
+    let is_there = hierarchies.dir(Controller::Memory, Path::new("")).is_some();
+    (source == UsageSource::Cgroup && !is_there).then(|| {
+        "memory.available: no memory controller is mounted, so that the memory of pods is unknown and victims cannot be chosen by it; boot with cgroup v2, or with a kernel that has the controller (CONFIG_MEMCG_V1)"
+            .to_owned()
+    })
+}
+
 /// A warning about pressure signals where no pod's own pressure can be read.
 pub(super) fn without_own_pressure(
     config: &Effective,
@@ -112,4 +123,23 @@ pub(super) fn without_own_pressure(
         "{}: the kernel reports the pressure of no single pod here, which needs cgroup v2; {acts}",
         signals.join(", ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Debian 13 with cgroup v1: its kernel is built without that memory controller.
+    #[test]
+    fn pods_whose_memory_no_controller_counts_are_warned_of() {
+        let root = tempfile::tempdir().unwrap();
+        let warned = |source| {
+            let hierarchies = Hierarchies::detect(root.path()).unwrap();
+            without_pod_memory(source, &hierarchies).is_some()
+        };
+        std::fs::create_dir(root.path().join("pids")).unwrap();
+        assert!(warned(UsageSource::Cgroup) && !warned(UsageSource::Summary));
+        std::fs::create_dir(root.path().join("memory")).unwrap();
+        assert!(!warned(UsageSource::Cgroup));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{kubelet_directories::KubeletDirectories, node_name, pods, signals, usage};
 use crate::{
-    config::{Effective, EvictMethod, PodsSource},
+    config::{Effective, EvictMethod, PodsSource, UsageSource},
     server::state::{Shared, SourceStatus, Status},
 };
 use evictd_kernel::{cgroup::Hierarchies, clock::Clock, kill::warn_of_hidden_processes};
@@ -55,13 +55,14 @@ pub(super) fn first(
 /// The figures and actions that this machine does not support, in the log and on the status page.
 pub(super) fn warn_at_start(
     config: &Effective,
-    source: PodsSource,
+    (source, usage): (PodsSource, UsageSource),
     (hierarchies, huge_pages): (&Hierarchies, Option<String>),
     shared: &Shared,
 ) {
     shared.add_warnings(pods::what_is_unknown(config, source));
     shared.add_warnings(warn_of_hidden_processes(&config.roots.proc));
     let warnings = [
+        signals::without_pod_memory(usage, hierarchies),
         signals::without_own_pressure(config, hierarchies),
         huge_pages,
     ];
