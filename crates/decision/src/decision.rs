@@ -289,7 +289,8 @@ pub struct Shares {
     pub capacity: Quantity,
 }
 
-fn is_zero(count: &usize) -> bool {
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature of serde")]
+const fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 

@@ -228,12 +228,8 @@ pub async fn ready(
     let exposition = exposition.with_watches("", &reflected);
     servers::start(daemon, config, &shared, (exposition, reflected)).await?;
     shared.pods_loaded();
-    status::warn_at_start(
-        config,
-        (pods.source, usage.source),
-        (&hierarchies, huge_pages),
-        &shared,
-    );
+    let machine = (&hierarchies, huge_pages);
+    status::warn_at_start(config, (pods.source, usage.source), machine, &shared);
     compare_with_kubelet(daemon, config, pods.source, &shared);
     let kept_file = KeptFile::new(config.runtime_directory.clone());
     let kept = kept_file.read(&boot_id);
