@@ -19,6 +19,7 @@ impl Shares {
         // All amounts are in the unit of the signal, so that counts and bytes are never added.
         let available = amount(observed.available);
         let (pods, taken) = (sum_of_gains(ranked.iter()), amount(observed.taken()));
+        // A pod of unknown usage adds nothing to the sums, so that their number has to be known, too.
         let eligible = || ranked.iter().filter(|pod| pod.spared.is_none());
         let may_go = sum_of_gains(eligible());
         let below = |wanted: Quantity| (wanted - available).max(Quantity::ZERO);

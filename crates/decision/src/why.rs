@@ -357,6 +357,7 @@ impl Shares {
         let known = self.resource.amount(self.may_go);
         let words = format!("the pods that may be evicted hold {known} together");
         match self.unknown {
+            // Without this number, pods whose usage nothing reports would seem to hold nothing.
             0 => words,
             unknown => format!("{words} (the usage of {unknown} of them is unknown)"),
         }

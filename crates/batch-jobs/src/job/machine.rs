@@ -486,6 +486,7 @@ impl JobMachine {
         commands: &mut Vec<JobCommand>,
     ) {
         commands.extend(step.notices.into_iter().map(JobCommand::Notice));
+        // The status is written before the first deletion, so a later failure finds the restart counted.
         active.recorded |= step.stored.is_some();
         if let Some(job) = step.stored
             && self.info.job.is_some()

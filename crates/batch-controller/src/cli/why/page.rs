@@ -95,6 +95,7 @@ pub(super) fn queue_headline(queue: &QueueUsage) -> String {
     };
     let running = queue.running;
     let jobs = if running == 1 { "job has" } else { "jobs have" };
+    // Who sees a share that is not used up, and other queues above theirs, would ask why nothing is reclaimed.
     let lent = queue.resources.iter().filter_map(|usage| {
         let amount = usage.lent?;
         Some(format!("{} {amount}", usage.resource))

@@ -53,6 +53,7 @@ impl Proportion {
     fn if_wanted(&self, queue: QueueId) -> &[Resource] {
         self.if_wanted[queue].get_or_init(|| {
             let mut shares = self.shares.clone();
+            // What a queue may take from others is measured by weights: what they lend could be wanted back at once.
             for share in shares.queues.iter_mut().flatten() {
                 share.reduced = None;
             }
@@ -104,6 +105,7 @@ impl Plugin for Proportion {
     /// evicted back.
     fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
         let is_owed = |share: &QueueShare| {
+            // The share without the lent part may be smaller than by weight, but never larger.
             let mut owed = share.deserved.clone();
             owed.sub(&share.lent);
             share.with(request).within_for(&owed, request)

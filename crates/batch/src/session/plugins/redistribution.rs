@@ -64,6 +64,7 @@ pub(super) fn redistribute<'s>(
         }
     }
     give_back(shares, total);
+    // Reclaim must tell the two apart: a lent part may be smaller in the next session.
     for (share, by_weight) in shares.queues.iter_mut().zip(by_weight.queues) {
         if let Some((share, by_weight)) = share.as_mut().zip(by_weight) {
             share.lent = share.deserved.beyond(&by_weight.deserved);

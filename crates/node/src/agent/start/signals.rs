@@ -90,6 +90,7 @@ pub(super) fn huge_pages(config: &Effective, sampler: &mut Sampler) -> Option<St
 /// A warning about pods' memory where it comes from cgroups and no hierarchy has it. The kernel can be built without the
 /// controller of cgroup v1.
 pub(super) fn without_pod_memory(source: UsageSource, hierarchies: &Hierarchies) -> Option<String> {
+    // The root stands for all cgroups: a hierarchy has a controller everywhere or nowhere.
     let is_there = hierarchies.dir(Controller::Memory, Path::new("")).is_some();
     (source == UsageSource::Cgroup && !is_there).then(|| {
         "memory.available: no memory controller is mounted, so that the memory of pods is unknown and victims cannot be chosen by it; boot with cgroup v2, or with a kernel that has the controller (CONFIG_MEMCG_V1)"
