@@ -529,9 +529,11 @@ impl JobMachine {
             return;
         };
         // A sync deletes the marked pods that are left. The action itself would restart the job once more, and count it.
-        if active.recorded && self.compat.has(Difference::ResumeTermination) {
+        let sync = handler::job_added(job);
+        let recorded = active.recorded && self.compat.has(Difference::ResumeTermination);
+        if recorded && request != sync {
             self.retries.succeeded(&request);
-            request = handler::job_added(job);
+            request = sync;
         }
         // A user can still create what is missing, so that the job should not be terminated for it.
         let missing = matches!(error, RoundError::Queue(_) | RoundError::Claim(_));

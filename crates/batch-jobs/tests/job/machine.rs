@@ -424,3 +424,18 @@ fn a_restart_whose_deletions_fail_counts_once_and_restarts_no_pod_twice() {
     let once = (vec![json!("1"), json!("1")], 1);
     assert_eq!((by_command, by_policy), (once.clone(), once));
 }
+
+/// While pods end, each attempt writes the status before it fails. That is no success of the request.
+#[test]
+fn s6_016_attempts_that_write_the_status_before_they_fail_are_counted() {
+    let mut cluster = running(json!([]));
+    cluster.failing.insert("DeletePodGroup");
+    cluster.made.clear();
+    cluster
+        .events
+        .push_back(JobEvent::Command(Action::AbortJob));
+    cluster.settle();
+    let deletions = cluster.made.iter().filter(|made| *made == "DeletePodGroup");
+    // Once, fifteen times again, and once to terminate.
+    assert_eq!(deletions.count(), 17);
+}

@@ -53,7 +53,7 @@ impl Proportion {
     fn if_wanted(&self, queue: QueueId) -> &[Resource] {
         self.if_wanted[queue].get_or_init(|| {
             let mut shares = self.shares.clone();
-            // What a queue may take from others is measured by weights: what they lend could be wanted back at once.
+            // Reclaim goes by weight alone. The owner of a lent part may need it in the next session.
             for share in shares.queues.iter_mut().flatten() {
                 share.reduced = None;
             }
@@ -101,8 +101,7 @@ impl Plugin for Proportion {
         Some(victims.collect())
     }
 
-    /// A lent share takes only what is free. Its size may change with each session, and what was evicted for it would be
-    /// evicted back.
+    /// A queue evicts no pods for a lent share. Its owner may need it in the next session, and would evict the queue's pods.
     fn preemptive(&self, snapshot: &Snapshot, queue: QueueId, request: &Resource) -> bool {
         let is_owed = |share: &QueueShare| {
             // The share without the lent part may be smaller than by weight, but never larger.
