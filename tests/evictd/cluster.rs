@@ -2,7 +2,7 @@
 
 use crate::daemon::Daemon;
 use crate::node::{Node, Worker};
-use evictd_testkit::{Actor, ApiServer};
+use evictd_testkit::{Actor, ApiServer, Authority, TlsProxy};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -35,6 +35,23 @@ impl Cluster {
         }
         let path = self.node.path("kubeconfig");
         fs::write(path, kubeconfig.to_string()).unwrap();
+    }
+
+    /// Writes a file of this test; its path.
+    pub(crate) fn write(&self, file: &str, text: &str) -> String {
+        let path = self.node.path(file);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    /// A kubeconfig that leads to this proxy, verified by this authority, for this user.
+    pub(crate) fn use_proxy(&self, proxy: &TlsProxy, authority: &Authority, user: &Value) {
+        let authority = self.write("ca.crt", &authority.pem());
+        let mut kubeconfig: Value = serde_json::from_str(&self.api.kubeconfig()).unwrap();
+        kubeconfig["clusters"][0]["cluster"] =
+            json!({"server": proxy.url(), "certificate-authority": authority});
+        kubeconfig["users"][0]["user"] = user.clone();
+        self.write("kubeconfig", &kubeconfig.to_string());
     }
 
     /// The lines of a configuration that takes its pods from here.

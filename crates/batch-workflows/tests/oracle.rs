@@ -24,7 +24,7 @@ fn s6_234_to_s6_241_every_sync_of_a_cron_job_is_answered_as_volcanos_controller_
 
 #[test]
 fn s6_226_to_s6_232_every_sync_of_a_flow_is_answered_as_volcanos_controller_does() {
-    check("jobflow", 21, workflow);
+    check("jobflow", 23, workflow);
 }
 
 #[test]

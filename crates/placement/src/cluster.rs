@@ -279,6 +279,10 @@ impl Cluster {
         let images = self.images.add(images);
         let held = symbols.hold();
         let list = &wire.status.allocatable;
+        let capacity = [CPU, MEMORY].map(|name| match amount(&wire.status.capacity, name) {
+            0 => amount(list, name),
+            there => there,
+        });
         let rare = scalars(symbols, list.iter().map(|(name, amount)| (name, *amount)));
         Node {
             name,
@@ -293,6 +297,7 @@ impl Cluster {
                 scalars: ScalarsId(self.scalars.intern(symbols, rare)),
             },
             allowed_pods: amount(list, PODS),
+            capacity,
             requested: Amounts::default(),
             requested_scalars: ScalarSums::default(),
             scored: Scored::default(),

@@ -25,6 +25,9 @@ pub struct Node {
     pub allocatable: Amounts,
     /// The allocatable number of pods.
     pub allowed_pods: i64,
+    /// The thousandths of a core and bytes of memory that it has, reserved ones included. Allocatable ones where its status
+    /// does not say.
+    pub capacity: [i64; 2],
     /// Sum of its pods' requests, without scalar resources.
     pub requested: Amounts,
     /// Sum of its pods' requests of scalar resources.
@@ -70,6 +73,7 @@ impl Node {
             && self.features == other.features
             && self.allocatable == other.allocatable
             && self.allowed_pods == other.allowed_pods
+            && self.capacity == other.capacity
             && self.pressure == other.pressure
             && self.images == other.images
     }
@@ -85,6 +89,7 @@ impl Node {
             features: _,
             allocatable: _,
             allowed_pods: _,
+            capacity: _,
             requested,
             requested_scalars,
             scored,

@@ -13,22 +13,6 @@ const LOW: &str = "110Mi";
 const HERE: &str = "127.0.0.1";
 
 impl Cluster {
-    fn write(&self, file: &str, text: &str) -> String {
-        let path = self.node.path(file);
-        fs::write(&path, text).unwrap();
-        path.display().to_string()
-    }
-
-    /// A kubeconfig that leads to this proxy, verified by this authority, for this user.
-    fn use_proxy(&self, proxy: &TlsProxy, authority: &Authority, user: &Value) {
-        let authority = self.write("ca.crt", &authority.pem());
-        let mut kubeconfig: Value = serde_json::from_str(&self.api.kubeconfig()).unwrap();
-        kubeconfig["clusters"][0]["cluster"] =
-            json!({"server": proxy.url(), "certificate-authority": authority});
-        kubeconfig["users"][0]["user"] = user.clone();
-        self.write("kubeconfig", &kubeconfig.to_string());
-    }
-
     /// Lines of a configuration that asks the kubelet behind this proxy.
     fn kubelet_lines(&self, proxy: &TlsProxy, more: &str) -> String {
         let token = self.write("token", "good");

@@ -258,14 +258,15 @@ fn set_status(list: &mut Vec<FlowJobStatus>, known: &[usize], job: &Job, now: Ti
     let running = running.and_then(|text| duration::parse(text).ok());
     let ended = created(job).zip(running);
     let ended = ended.and_then(|(created, running)| created.checked_add(running).ok());
-    let earlier = known.last().and_then(|index| list.get(*index));
-    let histories = earlier.map(|entry| entry.running_histories.clone());
+    let mut earlier = known.iter().rev().filter_map(|index| list.get(*index));
+    let histories = earlier.find(|entry| !entry.running_histories.is_empty());
+    let histories = histories.map(|entry| entry.running_histories.clone());
     let phase = job.status.state.phase.to_string();
     let entry = FlowJobStatus {
         name: job.metadata.name.clone(),
         state: phase.clone(),
         start_timestamp: created(job),
-        end_timestamp: ended,
+        end_timestamp: ended.and_then(whole_seconds),
         restart_count: job.status.retry_count,
         running_histories: history(histories.unwrap_or_default(), phase, now),
     };
@@ -279,11 +280,15 @@ fn set_status(list: &mut Vec<FlowJobStatus>, known: &[usize], job: &Job, now: Ti
     }
 }
 
+/// As Kubernetes writes times.
+fn whole_seconds(time: Timestamp) -> Option<Timestamp> {
+    Timestamp::from_second(time.as_second()).ok()
+}
+
 /// A new phase ends the one before.
 fn history(earlier: Vec<RunningHistory>, phase: String, now: Timestamp) -> Vec<RunningHistory> {
     let mut history = earlier;
-    // As Kubernetes writes times.
-    let now = Timestamp::from_second(now.as_second()).ok();
+    let now = whole_seconds(now);
     match history.last_mut() {
         Some(last) if last.state == phase => return history,
         Some(last) => last.end_timestamp = now,

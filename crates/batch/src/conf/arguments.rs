@@ -5,8 +5,6 @@ use super::names::{Action, PluginName};
 /// The values of an argument.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Argument {
-    Number,
-    AtLeast(f64),
     Boolean,
     /// A whole number in these bounds, not in quotes.
     Whole(i64, i64),
@@ -35,12 +33,12 @@ pub(super) enum Argument {
 type Known = &'static [(&'static str, Argument)];
 
 use Argument::{
-    Amount, Any, AtLeast, Boolean, Duration, Items, Keys, Map, Number, Real, Text, Texts, Url,
-    Whole, Word,
+    Amount, Any, Boolean, Duration, Items, Keys, Map, Real, Text, Texts, Url, Whole, Word,
 };
 
 /// Without bounds.
 const EACH: Argument = Real(f64::NEG_INFINITY, f64::INFINITY);
+const INTEGER: Argument = Whole(i64::MIN, i64::MAX);
 const NOT_NEGATIVE: Argument = Whole(0, i64::MAX);
 const PERCENT: Argument = Whole(0, 100);
 const PART: Argument = Real(0.0, 1.0);
@@ -91,8 +89,8 @@ impl PluginName {
             | Self::ResourceQuota
             | Self::Pdb
             | Self::Cdp => &[],
-            Self::Capacity => &[("ancestorReclaimLevel", AtLeast(0.0))],
-            Self::Overcommit => &[("overcommit-factor", AtLeast(1.0))],
+            Self::Capacity => &[("ancestorReclaimLevel", NOT_NEGATIVE)],
+            Self::Overcommit => &[("overcommit-factor", Real(1.0, f64::INFINITY))],
             Self::Predicates => &[
                 ("predicate.NodeAffinityEnable", Boolean),
                 ("predicate.TaintTolerationEnable", Boolean),
@@ -109,42 +107,48 @@ impl PluginName {
                 ("dynamicresources.*", Any),
             ],
             Self::NodeOrder => &[
-                ("leastrequested.weight", Number),
-                ("mostrequested.weight", Number),
-                ("balancedresource.weight", Number),
-                ("nodeaffinity.weight", Number),
-                ("imagelocality.weight", Number),
-                ("tainttoleration.weight", Number),
-                ("podaffinity.weight", Number),
-                ("podtopologyspread.weight", Number),
+                ("leastrequested.weight", INTEGER),
+                ("mostrequested.weight", INTEGER),
+                ("balancedresource.weight", INTEGER),
+                ("nodeaffinity.weight", INTEGER),
+                ("imagelocality.weight", INTEGER),
+                ("tainttoleration.weight", INTEGER),
+                ("podaffinity.weight", INTEGER),
+                ("podtopologyspread.weight", INTEGER),
             ],
             Self::Binpack => &[
-                ("binpack.weight", AtLeast(0.0)),
-                ("binpack.cpu", AtLeast(0.0)),
-                ("binpack.memory", AtLeast(0.0)),
+                ("binpack.weight", NOT_NEGATIVE),
+                ("binpack.cpu", NOT_NEGATIVE),
+                ("binpack.memory", NOT_NEGATIVE),
                 ("binpack.resources", Text),
-                ("binpack.resources.*", AtLeast(0.0)),
+                ("binpack.resources.*", NOT_NEGATIVE),
             ],
             Self::NodeGroup => &[("strict", Boolean), ("enablePreferredOrder", Boolean)],
             Self::ResourceStrategyFit => &[
-                ("resourceStrategyFitWeight", Number),
+                ("resourceStrategyFitWeight", INTEGER),
                 ("resources", Map),
                 ("sra", Map),
                 ("proportional", Map),
             ],
             Self::NetworkTopologyAware => &[
-                ("weight", AtLeast(0.0)),
-                ("hypernode.binpack.cpu", AtLeast(0.0)),
-                ("hypernode.binpack.memory", AtLeast(0.0)),
+                ("weight", NOT_NEGATIVE),
+                ("hypernode.binpack.cpu", NOT_NEGATIVE),
+                ("hypernode.binpack.memory", NOT_NEGATIVE),
                 ("hypernode.binpack.resources", Text),
-                ("hypernode.binpack.resources.*", AtLeast(0.0)),
+                ("hypernode.binpack.resources.*", NOT_NEGATIVE),
                 ("hypernode.binpack.normal-pod.enable", Boolean),
-                ("hypernode.binpack.normal-pod.fading", AtLeast(0.0)),
-                ("hypernode.gradient.evict.max-hypernodes", AtLeast(1.0)),
+                (
+                    "hypernode.binpack.normal-pod.fading",
+                    Real(0.0, f64::INFINITY),
+                ),
+                (
+                    "hypernode.gradient.evict.max-hypernodes",
+                    Whole(1, i64::MAX),
+                ),
             ],
             Self::Sla => &[("sla-waiting-time", Duration)],
-            Self::TaskTopology => &[("task-topology.weight", Number)],
-            Self::NumaAware => &[("weight", Number)],
+            Self::TaskTopology => &[("task-topology.weight", INTEGER)],
+            Self::NumaAware => &[("weight", INTEGER)],
             Self::Usage => &[
                 ("usage.weight", NOT_NEGATIVE),
                 ("cpu.weight", NOT_NEGATIVE),
@@ -192,22 +196,23 @@ impl Action {
             Self::Enqueue => &[("placementEnable", Boolean)],
             Self::Allocate => &[
                 ("predicateErrorCacheEnable", Boolean),
-                ("reservation.afterSeconds", AtLeast(0.0)),
-                ("reservation.forSeconds", AtLeast(0.0)),
+                ("reservation.afterSeconds", Real(0.0, f64::INFINITY)),
+                ("reservation.forSeconds", Real(0.0, f64::INFINITY)),
             ],
             Self::Backfill | Self::Reclaim => &[("predicateErrorCacheEnable", Boolean)],
             Self::Preempt => &[
                 ("predicateErrorCacheEnable", Boolean),
                 // Volcano's bound on candidate nodes. Here every node is a candidate.
-                ("minCandidateNodesPercentage", Number),
-                ("minCandidateNodesAbsolute", Number),
-                ("maxCandidateNodesAbsolute", Number),
+                ("minCandidateNodesPercentage", INTEGER),
+                ("minCandidateNodesAbsolute", INTEGER),
+                ("maxCandidateNodesAbsolute", INTEGER),
                 ("enableTopologyAwarePreemption", Boolean),
-                ("topologyAwarePreemptWorkerNum", Number),
+                ("topologyAwarePreemptWorkerNum", INTEGER),
             ],
-            Self::GangPreempt | Self::GangReclaim => {
-                &[("allowWholeBundle", Boolean), ("maxDomains", AtLeast(1.0))]
-            }
+            Self::GangPreempt | Self::GangReclaim => &[
+                ("allowWholeBundle", Boolean),
+                ("maxDomains", Whole(1, i64::MAX)),
+            ],
             Self::Shuffle => &[],
         }
     }

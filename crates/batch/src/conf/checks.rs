@@ -3,6 +3,7 @@
 
 use super::Plugin;
 use super::arguments::Argument;
+use super::boolean_of;
 use super::names::{Action, PluginName, Switch};
 use evictd_configuration::{Content, Entry, Fault, Node, Place, joined, mismatch};
 use evictd_pod::{Quantity, duration};
@@ -299,10 +300,9 @@ impl Argument {
             Self::Map | Self::Keys(_) => "a map".to_owned(),
             Self::Items(_) => "a list".to_owned(),
             Self::Boolean => "true or false".to_owned(),
-            Self::Number | Self::Real(f64::NEG_INFINITY, _) => "a number".to_owned(),
-            Self::AtLeast(least) | Self::Real(least, f64::INFINITY) => {
-                format!("a number of at least {least}")
-            }
+            Self::Real(f64::NEG_INFINITY, _) => "a number".to_owned(),
+            Self::Real(least, f64::INFINITY) => format!("a number of at least {least}"),
+            Self::Whole(i64::MIN, _) => "a whole number".to_owned(),
             Self::Whole(least, i64::MAX) => format!("a whole number of at least {least}"),
             Self::Whole(least, most) => format!("a whole number from {least} to {most}"),
             Self::Real(least, most) => format!("a number from {least} to {most}"),
@@ -319,7 +319,6 @@ impl Argument {
             Content::Text(text) | Content::Number(text) => text.trim(),
             _ => "",
         };
-        let number = || text.parse::<f64>().ok();
         let whole = || value.to_json().as_i64();
         match self {
             Self::Any => true,
@@ -327,11 +326,7 @@ impl Argument {
             Self::Keys(_) | Self::Items(_) => false,
             Self::Text => !text.is_empty(),
             Self::Duration => duration::parse(text).is_ok_and(|duration| duration.is_positive()),
-            Self::Boolean => {
-                matches!(value.content, Content::Bool(_)) || text.parse::<bool>().is_ok()
-            }
-            Self::Number => number().is_some(),
-            Self::AtLeast(least) => number().is_some_and(|number| number >= least),
+            Self::Boolean => boolean_of(&value.to_json()).is_some(),
             Self::Whole(least, most) => {
                 whole().is_some_and(|number| (least..=most).contains(&number))
             }

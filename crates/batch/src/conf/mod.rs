@@ -155,23 +155,23 @@ impl Plugin {
 }
 
 impl Arguments {
-    /// A number, also one in quotes; the default where there is none.
+    /// A number, not one in quotes; the default where there is none.
     pub fn number(&self, name: &str, default: f64) -> f64 {
-        let number = match self.0.get(name) {
-            Some(Value::Number(number)) => number.as_f64(),
-            Some(Value::String(text)) => text.trim().parse().ok(),
-            _ => None,
-        };
+        let number = self.0.get(name).and_then(Value::as_f64);
         number.unwrap_or(default)
+    }
+
+    /// A whole number, not one in quotes; the default where there is none.
+    #[expect(clippy::cast_precision_loss, reason = "weights and counts")]
+    pub fn whole(&self, name: &str, default: f64) -> f64 {
+        let number = self.0.get(name).and_then(Value::as_i64);
+        number.map_or(default, |number| number as f64)
     }
 
     /// A boolean, also one in quotes; the default where there is none.
     pub fn boolean(&self, name: &str, default: bool) -> bool {
-        match self.0.get(name) {
-            Some(Value::Bool(value)) => *value,
-            Some(Value::String(text)) => text.trim().parse().unwrap_or(default),
-            _ => default,
-        }
+        let boolean = self.0.get(name).and_then(boolean_of);
+        boolean.unwrap_or(default)
     }
 
     /// A text.
@@ -187,6 +187,32 @@ impl Arguments {
     /// The names of all.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
+    }
+}
+
+/// A key of a map that Volcano reads into a structure, where upper and lower case are alike.
+pub(crate) fn field<'m>(map: &'m Map<String, Value>, key: &str) -> Option<&'m Value> {
+    let mut entries = map.iter();
+    map.get(key).or_else(|| {
+        entries
+            .find(|(name, _)| name.eq_ignore_ascii_case(key))
+            .map(|(_, value)| value)
+    })
+}
+
+/// The booleans of Go and of YAML 1.1, which Volcano reads.
+pub(crate) fn boolean_of(value: &Value) -> Option<bool> {
+    let text = match value {
+        Value::Bool(value) => return Some(*value),
+        Value::String(text) => text.as_str(),
+        _ => return None,
+    };
+    match text {
+        "1" | "t" | "T" | "true" | "True" | "TRUE" | "y" | "Y" | "yes" | "Yes" | "YES" | "on"
+        | "On" | "ON" => Some(true),
+        "0" | "f" | "F" | "false" | "False" | "FALSE" | "n" | "N" | "no" | "No" | "NO" | "off"
+        | "Off" | "OFF" => Some(false),
+        _ => None,
     }
 }
 

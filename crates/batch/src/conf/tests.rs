@@ -31,7 +31,7 @@ tiers:
 - plugins:
   - name: binpack
     enableNodeOrder: false
-    arguments: {binpack.weight: 5, binpack.cpu: \"3\", binpack.resources: nvidia.com/gpu}
+    arguments: {binpack.weight: 5, binpack.cpu: 3, binpack.resources: nvidia.com/gpu}
 ";
     let conf = Conf::read(text).unwrap();
     assert_eq!(conf.actions, [Action::Allocate, Action::Backfill]);
@@ -267,12 +267,22 @@ fn a2_arguments_that_mean_nothing_are_reported_with_their_line() {
         (
             "binpack",
             "binpack.cpu: -1",
-            "-1 is not a number of at least 0",
+            "-1 is not a whole number of at least 0",
         ),
         (
             "binpack",
             "binpack.resources.a/b: much",
-            "is not a number of at least 0",
+            "is not a whole number of at least 0",
+        ),
+        (
+            "binpack",
+            "binpack.weight: \"5\"",
+            "is not a whole number of at least 0; the default holds",
+        ),
+        (
+            "task-topology",
+            "task-topology.weight: 1.5",
+            "is not a whole number; the default holds",
         ),
         (
             "overcommit",

@@ -44,6 +44,11 @@ impl node::Node {
         let scalars = scalars
             .iter()
             .map(|(name, amount)| (text(*name), Quantity::count(*amount)));
+        let [cpu, memory] = node.capacity;
+        let capacity = [
+            (CPU, Quantity::milli(cpu)),
+            (MEMORY, Quantity::bytes(memory)),
+        ];
         let labels = node.labels.iter();
         let (conditions, close_to) = node.pressure.to_wire();
         let annotations = close_to.into_iter();
@@ -64,6 +69,10 @@ impl node::Node {
                 ..NodeSpec::default()
             },
             status: NodeStatus {
+                capacity: capacity
+                    .map(|(name, amount)| (name.to_owned(), amount))
+                    .into_iter()
+                    .collect(),
                 allocatable: common.into_iter().chain(scalars).collect(),
                 images: images.collect(),
                 conditions,

@@ -102,6 +102,8 @@ struct Unit {
     is_group: bool,
     /// Index of the atomic group.
     group: Option<usize>,
+    /// Whether a pod of it is on a node with stuck victims.
+    is_stuck: bool,
     violates_budget: bool,
     /// The indices of its removals in the statement.
     removals: Vec<usize>,
@@ -244,10 +246,8 @@ fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
     let cluster = &*trial.cluster;
     let mut units = Vec::new();
     let mut groups: HashMap<usize, Unit> = HashMap::new();
-    let nodes = cluster
-        .node_ids()
-        .filter(|id| !preemptor.not_freed.contains(id));
-    for id in nodes {
+    for id in cluster.node_ids() {
+        let is_stuck = preemptor.not_freed.contains(&id);
         for (index, pod) in cluster.node(id).pods.iter().enumerate() {
             let grouped = preemptor.grouped.pods.get(&*cluster.pod_key(pod));
             let atomic = grouped.and_then(|pod| pod.atomic);
@@ -264,17 +264,19 @@ fn units(trial: &Trial<'_>, preemptor: &Preemptor<'_>) -> Vec<Unit> {
             };
             if let Some(group) = atomic {
                 let unit = groups.entry(group).or_insert(unit);
+                // The whole group leaves or no pod of it.
+                unit.is_stuck |= is_stuck;
                 unit.start = unit.start.min(pod.start);
                 unit.pods.push((id, index));
                 unit.uids.push(Arc::clone(&pod.identity.uid));
-            } else {
+            } else if !is_stuck {
                 let pods = vec![(id, index)];
                 let uids = vec![Arc::clone(&pod.identity.uid)];
                 units.push(Unit { pods, uids, ..unit });
             }
         }
     }
-    units.extend(groups.into_values());
+    units.extend(groups.into_values().filter(|unit| !unit.is_stuck));
     units.sort_by_key(|unit| {
         // A single pod of a group counts as a group of one.
         let size = if unit.is_group { unit.pods.len() } else { 0 };

@@ -2,6 +2,7 @@
 
 use crate::placing::{important, important_pods};
 use crate::trees::{composite, leaf};
+use crate::victim_order::atomic;
 use crate::{Scene, group, pod};
 use evictd_pod::compatibility::{Compatibility, Release};
 use evictd_scheduling::config::Point;
@@ -238,6 +239,19 @@ fn s7_054_attempts_and_preemptions_of_groups_are_measured() {
     scene.pods("wrong", 1, "1");
     scene.attempts();
     assert_eq!(notes.take(), ["default-scheduler: error"]);
+}
+
+#[test]
+fn s7_054_pods_that_are_only_evicted_together_are_one_disruption() {
+    let (mut scene, notes) = measured();
+    scene.node("one", "4", "a");
+    atomic(&mut scene, "old", "2", &[("one", 0), ("one", 0)]);
+    scene.group(important("g", 1));
+    important_pods(&mut scene, "g", 1, "2");
+    scene.attempts();
+    let notes = notes.take();
+    let expected = "2 victims, 1 disruptions".to_owned();
+    assert!(notes.contains(&expected), "{notes:?}");
 }
 
 /// S7-070, S7-071: all pods that fit on the emptied nodes count, and get nominations.

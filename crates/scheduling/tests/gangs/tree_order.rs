@@ -2,6 +2,7 @@
 
 use crate::Scene;
 use crate::trees::{composite, leaf};
+use evictd_scheduling::GroupOutcome;
 use serde_json::json;
 
 /// A group that a composite group does not need takes no room from one that the root needs.
@@ -35,4 +36,27 @@ fn s7_115_the_oldest_group_is_tried_first() {
     }
     let placed: Vec<String> = scene.placed().into_keys().collect();
     assert_eq!(placed, ["l2-0"]);
+}
+
+/// S7-123: a group below the fourth level is not part of the tree, although one of its pods has a node.
+#[test]
+fn s7_123_a_group_below_the_fourth_level_satisfies_none_above_it() {
+    let mut scene = Scene::new();
+    scene.node("one", "4", "a");
+    for (name, parent) in [("a", ""), ("b", "a"), ("c", "b"), ("d", "c")] {
+        scene.composite(composite(name, 1, parent));
+    }
+    scene.group(leaf("deep", 1, "d"));
+    scene.member_on("deep-0", ("deep", 0), "one", "1");
+    scene.group(leaf("l", 1, "c"));
+    scene.pods("l", 1, "8");
+    scene.attempts();
+    let results = scene.results();
+    for name in ["a", "b", "c", "l"] {
+        let outcome = &results[name];
+        assert!(
+            matches!(outcome, GroupOutcome::Unschedulable(_)),
+            "{name}: {outcome:?}"
+        );
+    }
 }

@@ -2,10 +2,11 @@
 
 use crate::placing::{important, important_pods};
 use crate::{Scene, group, pod};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 /// A group that is evicted as a whole, with pods on nodes that started so many minutes after 1970.
-fn atomic(scene: &mut Scene, name: &str, cpu: &str, pods: &[(&str, u32)]) {
+pub(crate) fn atomic(scene: &mut Scene, name: &str, cpu: &str, pods: &[(&str, u32)]) {
     let mut all = group(name, 1);
     all["spec"]["disruptionMode"] = json!({ "all": {} });
     all["spec"]["priority"] = json!(10);
@@ -76,4 +77,28 @@ fn s7_069_nothing_is_evicted_if_the_members_do_not_fit_beside_those_that_are_put
     };
     assert_eq!(preempted("friendly"), ["default/in-the-way"]);
     assert_eq!(preempted("hostile"), Vec::<String>::new());
+}
+
+/// k/k#106780 for groups: where a victim does not end, no further pod is evicted, nor a part of a group with pods there.
+#[test]
+fn a_gang_whose_victim_does_not_end_takes_none_of_its_neighbours_and_no_part_of_their_group() {
+    let mut scene = Scene::new();
+    for name in ["a", "b", "c"] {
+        scene.node(name, "4", "a");
+    }
+    scene.running("stuck", "a", "2", 1);
+    atomic(&mut scene, "whole", "2", &[("a", 0), ("b", 0)]);
+    scene.running("important", "b", "2", 500);
+    scene.running("single", "c", "4", 20);
+    scene.group(important("train", 1));
+    important_pods(&mut scene, "train", 1, "2");
+    assert_eq!(scene.preempted().0, ["default/stuck"]);
+    let mut ending = scene.pods["stuck"].clone();
+    ending["metadata"]["deletionTimestamp"] = json!(scene.now);
+    scene.pod("stuck", Some(ending));
+    scene.pass(SignedDuration::from_secs(60));
+    let now = scene.now;
+    scene.scheduler.leave_stuck_victims(now);
+    scene.pass(SignedDuration::from_secs(20));
+    assert_eq!(scene.preempted().0, ["default/single"]);
 }

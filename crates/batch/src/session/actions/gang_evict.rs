@@ -138,7 +138,7 @@ fn groups(session: &Session<'_>, kind: EvictionKind, job: JobId) -> Vec<HyperNod
         Purpose::Evict,
     );
     let arguments = session.conf.arguments_of(action_of(kind));
-    let most = arguments.map_or(8.0, |arguments| arguments.number("maxDomains", 8.0));
+    let most = arguments.map_or(8.0, |arguments| arguments.whole("maxDomains", 8.0));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

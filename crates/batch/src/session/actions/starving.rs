@@ -123,14 +123,15 @@ pub(super) fn by_score(session: &mut Session<'_>, task: TaskId, nodes: Vec<NodeI
     evaluator.by_score(view, task, nodes)
 }
 
-/// Removes nodes that refused a task of the same job and role before, and records those that refuse now.
+/// Removes nodes that refused a task of the same job and role before, and records those that refuse now. A node that is left
+/// out because it refused the task in action allocate may take others of the role.
 pub(super) fn without_refused(
     snapshot: &Snapshot,
-    task: TaskId,
+    id: TaskId,
     nodes: &mut Vec<NodeId>,
     refused: &mut Refused,
 ) {
-    let task = &snapshot.tasks[task];
+    let task = &snapshot.tasks[id];
     // Tasks without a role need not be alike, so one failure says nothing about the next.
     if task.role == 0 {
         return;
@@ -140,7 +141,14 @@ pub(super) fn without_refused(
         .entry((task.job, task.role))
         .or_insert_with(|| vec![true; snapshot.nodes.len()]);
     nodes.retain(|node| open[node.index()]);
+    let job = &snapshot.jobs[task.job];
+    let before = job.fit_errors.get(&id).filter(|_| job.within.is_none());
     let mut left = vec![false; open.len()];
+    if let Some(error) = before {
+        for node in snapshot.node_ids() {
+            left[node.index()] = open[node.index()] && error.is_unresolvable(node);
+        }
+    }
     for node in nodes.iter() {
         left[node.index()] = true;
     }

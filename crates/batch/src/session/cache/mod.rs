@@ -27,9 +27,9 @@ use evictd_batch_objects::{
     ResourceQuota, Workload, queue_of,
 };
 use evictd_placement::Cluster;
-use evictd_pod::TooManyResources;
 use evictd_pod::resources::{CPU, MEMORY, PODS};
 use evictd_pod::wire::{Metadata, PodDisruptionBudget, PriorityClass, ResourceList, Time};
+use evictd_pod::{Quantity, TooManyResources};
 use hashbrown::{HashMap, HashSet};
 use hyper_nodes::KnownHyperNodes;
 use jiff::Timestamp;
@@ -275,8 +275,14 @@ impl Cache {
         job.refused = refused;
         job.min_resources = need;
         let list = wire.spec.min_resources.as_ref();
-        let of_quota = |name: &str| !is_scalar(name) && ![CPU, MEMORY, PODS].contains(&name);
-        let list = list.filter(|list| job.refused.is_none() && list.keys().any(of_quota));
+        // What the amounts of a session do not have: names of quotas alone, named zeros and parts of a thousandth.
+        let of_quota = |(name, amount): (&str, &Quantity)| {
+            let amount = amount.nano_value();
+            amount == 0
+                || amount % 1_000_000 != 0
+                || !is_scalar(name) && ![CPU, MEMORY, PODS].contains(&name)
+        };
+        let list = list.filter(|list| job.refused.is_none() && list.iter().any(of_quota));
         job.min_list = list.map(|list| Box::new(list.clone()));
         let metadata = &wire.metadata;
         let marks = GROUP_MARKS.into_iter().filter_map(|key| {

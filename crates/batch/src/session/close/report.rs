@@ -177,7 +177,8 @@ pub(super) fn report_queues(snapshot: &Snapshot, outcome: &mut Outcome) {
         for _ in snapshot.queue_ids() {
             let Some(at) = queue else { break };
             allocated[at].add(&job.allocated);
-            queue = snapshot.queues[at].parent.filter(|_| top);
+            let parent = snapshot.queues[at].parent;
+            queue = parent.filter(|parent| top && *parent != at);
         }
     }
     for (index, queue) in snapshot.live_queues() {

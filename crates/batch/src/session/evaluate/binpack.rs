@@ -16,7 +16,7 @@ impl Binpack {
     pub(super) fn new(arguments: &Arguments, dims: &Dims) -> Option<Self> {
         // Something negative counts as the default.
         let number = |key: &str| {
-            let weight = arguments.number(key, 1.0).trunc();
+            let weight = arguments.whole(key, 1.0);
             if weight < 0.0 { 1.0 } else { weight }
         };
         let weight = number("binpack.weight");

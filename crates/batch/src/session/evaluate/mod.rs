@@ -156,7 +156,7 @@ impl Evaluator {
             return reason == NO_REASON;
         }
         if others_go {
-            return evaluation.coupled || !self.reasons.is_unresolvable(reason);
+            return evaluation.coupled || !self.reasons.excludes(reason);
         }
         evaluation.coupled && evaluation.passes(view, node, true)
     }
@@ -332,9 +332,7 @@ impl Evaluator {
         let nodes = nodes.filter(|node| {
             // The reason from allocate still holds.
             let out = before.is_some_and(|error| error.is_unresolvable(*node));
-            !out && !self
-                .reasons
-                .is_unresolvable(evaluation.reasons[node.index()])
+            !out && !self.reasons.excludes(evaluation.reasons[node.index()])
         });
         nodes.collect()
     }

@@ -123,7 +123,7 @@ fn scorers(arguments: &Arguments) -> Vec<Scorer> {
         .into_iter()
         .map(|(key, default, normalizes, plugin)| Scorer {
             plugin,
-            weight: arguments.number(key, default).trunc(),
+            weight: arguments.whole(key, default),
             normalizes,
         });
     scorers.filter(|scorer| scorer.weight != 0.0).collect()

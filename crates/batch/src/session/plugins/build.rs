@@ -34,7 +34,7 @@ pub(super) fn build(
         }
         PluginName::Sla => Box::new(sla::Sla::open(arguments)),
         PluginName::Cdp => Box::new(cdp::Cdp),
-        PluginName::Tdm => Box::new(tdm::Tdm::open(snapshot, cluster, arguments)),
+        PluginName::Tdm => Box::new(tdm::Tdm::open(snapshot, cluster, arguments, compat)),
         PluginName::Pdb => Box::new(pdb::Pdb::open(snapshot, cluster)),
         PluginName::ResourceQuota => Box::new(resource_quota::ResourceQuotas::default()),
         PluginName::NodeGroup => Box::new(node_group::NodeGroup::open(snapshot, cluster, plugin)),

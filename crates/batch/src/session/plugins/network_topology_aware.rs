@@ -52,7 +52,7 @@ impl NetworkTopologyAware {
     pub(super) fn open(snapshot: &Snapshot, arguments: &Arguments) -> Self {
         // A negative weight counts as the default.
         let number = |key: &str| {
-            let weight = arguments.number(key, 1.0).trunc();
+            let weight = arguments.whole(key, 1.0);
             if weight < 0.0 { 1.0 } else { weight }
         };
         let mut by_dim = vec![
@@ -68,7 +68,7 @@ impl NetworkTopologyAware {
             by_dim.extend(snapshot.dims.find(name).map(|dim| (dim, weight)));
         }
         let fading = arguments.number("hypernode.binpack.normal-pod.fading", 0.8);
-        let most = arguments.number("hypernode.gradient.evict.max-hypernodes", 8.0);
+        let most = arguments.whole("hypernode.gradient.evict.max-hypernodes", 8.0);
         let hyper_nodes = Arc::clone(&snapshot.hyper_nodes);
         let amounts = hyper_nodes.ids().map(|id| {
             let mut amounts = Amounts::default();

@@ -9,7 +9,7 @@ use crate::session::snapshot::{Queue, Snapshot};
 use evictd_batch_objects::{Affinity, NodeGroups};
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire::ResourceList;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 
 /// The label of a node that names its group.
@@ -90,13 +90,15 @@ impl Rules {
             return -1.0;
         }
         let required = at(&self.required).map_or(0.0, |_| REQUIRED);
-        let all = self.preferred.len();
-        let preferred = at(&self.preferred).map_or(0.0, |place| {
+        // As in Volcano, of a group that is named twice the last place counts, and it is one group.
+        let place = self.preferred.iter().rposition(|name| **name == *group);
+        let preferred = place.map_or(0.0, |place| {
             if !ordered {
                 return PREFERRED;
             }
+            let all = self.preferred.iter().collect::<HashSet<_>>().len();
             #[expect(clippy::cast_precision_loss, reason = "there are few groups")]
-            let part = (all - place) as f64 / all as f64;
+            let part = (all as f64 - place as f64) / all as f64;
             PREFERRED * part
         });
         required + preferred
@@ -215,20 +217,22 @@ impl NodeGroup {
     fn reason(&self, snapshot: &Snapshot, id: TaskId, node: NodeId) -> Option<&'static str> {
         let task = &snapshot.tasks[id];
         let queue = snapshot.jobs[task.job].queue;
+        let limits = self.limits.get(&queue);
+        if limits.is_some_and(|limits| limits.invalid) {
+            return Some("node group resource limit annotation invalid");
+        }
         if let Some(refused) = self.refused_by_rules(queue, node) {
             return Some(refused);
         }
         let group = self.group_of[node.index()]?;
         let name = &self.groups[group];
-        let limits = self.limits.get(&queue)?;
-        if limits.invalid {
-            return Some("node group resource limits annotation invalid");
-        }
+        let limits = limits?;
         let limit = limits.by_group.get(name)?;
         let held = limits.held.get(&group);
         let exceeds = limit.iter().any(|(name, most)| {
+            // No object names the resource, so that nothing is held.
             let Some(dim) = snapshot.dims.find(name) else {
-                return false;
+                return most.nano_value() < 0;
             };
             let amount = held.map_or(0.0, |held| held.get(dim)) + task.request.get(dim);
             amount > Dims::amount(dim, most)
@@ -256,10 +260,16 @@ fn limits_of((id, queue): (QueueId, &Queue)) -> Option<(QueueId, Limits)> {
         .group_limits
         .as_deref()
         .filter(|text| !text.is_empty())?;
-    let read: Result<BTreeMap<Box<str>, ResourceList>, _> = serde_json::from_str(text);
+    // What is null has no limits.
+    type Groups = BTreeMap<Box<str>, Option<ResourceList>>;
+    let read: Result<Option<Groups>, _> = serde_json::from_str(text);
+    let invalid = read.is_err();
+    let groups = read.ok().flatten().into_iter().flatten();
     let limits = Limits {
-        invalid: read.is_err(),
-        by_group: read.unwrap_or_default(),
+        invalid,
+        by_group: groups
+            .filter_map(|(group, limit)| Some((group, limit?)))
+            .collect(),
         held: HashMap::new(),
     };
     Some((id, limits))

@@ -2,7 +2,7 @@
 
 use super::Plugin;
 use super::usage::percents;
-use crate::conf::{Arguments, PluginName};
+use crate::conf::{Arguments, PluginName, field};
 use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::ids::TaskId;
 use evictd_batch_objects::{Compat, Difference};
@@ -64,12 +64,11 @@ impl Rescheduling {
         let strategies = arguments.value("strategies").and_then(Value::as_array);
         let strategies = strategies.filter(|strategies| !strategies.is_empty());
         let strategy = strategies.map(|strategies| {
-            let mut strategies = strategies.iter();
-            strategies.rfind(|strategy| strategy["name"] == STRATEGY)
+            let mut strategies = strategies.iter().filter_map(Value::as_object);
+            strategies.rfind(|map| field(map, "name").is_some_and(|name| name == STRATEGY))
         });
-        let params = strategy
-            .flatten()
-            .and_then(|strategy| strategy["params"].as_object());
+        let params = strategy.flatten().and_then(|map| field(map, "params"));
+        let params = params.and_then(Value::as_object);
         let period = arguments.text("metricsPeriod");
         let period = period.filter(|text| !text.is_empty()).unwrap_or(PERIOD);
         let unknown = (!compat.has(Difference::UnknownUseIsNotZero)).then_some([0.0; 2]);
@@ -112,7 +111,8 @@ impl Rescheduling {
     /// The amounts that each node with low use takes until it reaches the target. In Volcano only their sum counts.
     fn rooms<'u>(&self, snapshot: &Snapshot, low: impl Iterator<Item = &'u Use>) -> Vec<Pair> {
         let rooms = low.filter_map(|node| {
-            let capacity = capacity(snapshot, node.node);
+            let allocatable = &snapshot.nodes[node.node.index()].allocatable;
+            let capacity = [allocatable.cpu, allocatable.memory];
             let percents = node.percents?;
             let amount = |percents: Pair, at: usize| (percents[at] * capacity[at] * 0.01).trunc();
             Some([0, 1].map(|at| amount(self.high, at) - amount(percents, at)))
@@ -152,12 +152,6 @@ impl Rescheduling {
     }
 }
 
-/// Thousandths of a core, and bytes of memory.
-fn capacity(snapshot: &Snapshot, node: NodeId) -> Pair {
-    let allocatable = &snapshot.nodes[node.index()].allocatable;
-    [allocatable.cpu, allocatable.memory]
-}
-
 impl Plugin for Rescheduling {
     fn shuffled(&self, snapshot: &Snapshot, running: &[TaskId]) -> Option<Vec<TaskId>> {
         if !self.is_due {
@@ -175,17 +169,28 @@ impl Plugin for Rescheduling {
         let mut rooms = self.rooms(snapshot, low.into_iter());
         let sum = |node: &Use| node.percents.map_or(0.0, |percents| percents.iter().sum());
         high.sort_by(|one, other| f64::total_cmp(&sum(other), &sum(one)));
-        let running: HashSet<TaskId> = running.iter().copied().collect();
+        let all: HashSet<TaskId> = running.iter().copied().collect();
+        let name = |task: TaskId| snapshot.tasks[task].key.split_once('/');
+        // Volcano takes the first running pod of that name, of whatever namespace and node.
+        let victim = |task: TaskId| {
+            if self.keeps_to_room() {
+                return all.contains(&task).then_some(task);
+            }
+            let is_named = |other: &TaskId| {
+                name(*other).map(|(_, name)| name) == name(task).map(|(_, name)| name)
+            };
+            running.iter().copied().find(is_named)
+        };
         let mut victims = Vec::new();
         for node in high {
             let mut percents = node.percents.unwrap_or_default();
-            let capacity = capacity(snapshot, node.node);
+            let capacity = snapshot.nodes[node.node.index()].capacity;
             let mut tasks = snapshot.nodes[node.node.index()].tasks.clone();
             tasks.sort_by_key(|task| {
                 let task = &snapshot.tasks[*task];
                 (task.pod_priority, task.quality, &task.key)
             });
-            for id in tasks.into_iter().filter(|task| running.contains(task)) {
+            for id in tasks.into_iter().filter_map(victim) {
                 if !self.needs_more_evictions(percents, &rooms) {
                     break;
                 }

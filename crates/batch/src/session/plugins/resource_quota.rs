@@ -32,6 +32,7 @@ fn request_of(snapshot: &Snapshot, job: &Job) -> Option<Sums> {
         );
     }
     let amounts = job.min_resources.as_ref()?.iter();
+    let amounts = amounts.filter(|(_, amount)| *amount != 0.0);
     let sums = amounts.map(|(dim, amount)| {
         let unit = match dim {
             Dim::MEMORY | Dim::PODS => 1_000_000_000,
@@ -52,7 +53,8 @@ fn exceeded<'q>(quota: &'q Quota, request: &Sums, promised: Option<&Sums>) -> Ve
     let named = quota.hard.iter();
     named
         .filter(|(name, hard)| {
-            let Some(asked) = request.get(*name).filter(|asked| **asked != 0) else {
+            // Even one that asks for nothing of it waits while more than all is used.
+            let Some(asked) = request.get(*name) else {
                 return false;
             };
             let promised = promised.and_then(|sums| sums.get(*name)).copied();

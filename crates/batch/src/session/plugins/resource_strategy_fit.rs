@@ -3,7 +3,7 @@
 mod scarce;
 
 use super::{OnNode, Plugin};
-use crate::conf::Arguments;
+use crate::conf::{Arguments, boolean_of, field};
 use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::TaskId;
 use crate::session::snapshot::resource::{Dim, Dims};
@@ -48,11 +48,8 @@ fn most(weight: f64) -> f64 {
 }
 
 fn is_on(map: &Map<String, Value>) -> bool {
-    match map.get("enable") {
-        Some(Value::Bool(on)) => *on,
-        Some(Value::String(text)) => text.trim().parse().unwrap_or(false),
-        _ => false,
-    }
+    let on = field(map, "enable").and_then(boolean_of);
+    on.unwrap_or(false)
 }
 
 fn number(map: &Map<String, Value>, key: &str, default: f64) -> f64 {
@@ -61,7 +58,7 @@ fn number(map: &Map<String, Value>, key: &str, default: f64) -> f64 {
 
 /// `a, b`.
 fn names(map: &Map<String, Value>) -> Vec<&str> {
-    let text = map.get("resources").and_then(Value::as_str);
+    let text = field(map, "resources").and_then(Value::as_str);
     let names = text.unwrap_or_default().split(',').map(str::trim);
     names.filter(|name| !name.is_empty()).collect()
 }
@@ -69,16 +66,19 @@ fn names(map: &Map<String, Value>) -> Vec<&str> {
 /// The rules of the arguments. A name may end in one `*`; an exact name wins, then the longest one.
 fn rules_of(arguments: &Arguments, dims: &Dims) -> Rules {
     let rule = |rule: &Value| {
-        let weight = rule.get("weight").and_then(Value::as_f64).unwrap_or(0.0);
+        let key = |key: &str| field(rule.as_object()?, key);
+        let weight = key("weight").and_then(Value::as_f64);
+        let weight = weight.map_or(0.0, f64::trunc);
         Rule {
-            strategy: match rule.get("type").and_then(Value::as_str) {
+            strategy: match key("type").and_then(Value::as_str) {
                 Some("MostAllocated") => Strategy::Most,
                 _ => Strategy::Least,
             },
             weight: if weight <= 0.0 { 1.0 } else { weight },
         }
     };
-    let Some(named) = arguments.value("resources").and_then(Value::as_object) else {
+    let named = arguments.value("resources").and_then(Value::as_object);
+    let Some(named) = named.filter(|named| !named.is_empty()) else {
         let rule = Rule {
             strategy: Strategy::Least,
             weight: 1.0,
@@ -103,7 +103,7 @@ fn rules_of(arguments: &Arguments, dims: &Dims) -> Rules {
 /// The rules of a pod's annotations; none where it names no strategy. Invalid weights are no rules, so the score is zero.
 fn rules_of_task(snapshot: &Snapshot, task: TaskId) -> Option<Rules> {
     let task = &snapshot.tasks[task];
-    let strategy = match task.mark(MARKS[0])? {
+    let strategy = match task.mark(MARKS[0]).filter(|name| !name.is_empty())? {
         "LeastAllocated" => Strategy::Least,
         "MostAllocated" => Strategy::Most,
         _ => Strategy::Unknown,
@@ -125,10 +125,11 @@ impl ResourceStrategyFit {
             let part = arguments.value(name).and_then(Value::as_object);
             part.filter(|part| is_on(part))
         };
+        let weight = arguments.number("resourceStrategyFitWeight", 10.0).trunc();
         let tasks = snapshot.live_jobs().flat_map(|(_, job)| job.tasks.iter());
         let by_task = tasks.filter_map(|task| Some((*task, rules_of_task(snapshot, *task)?)));
         Self {
-            weight: arguments.number("resourceStrategyFitWeight", 10.0),
+            weight: if weight < 0.0 { 10.0 } else { weight },
             rules: rules_of(arguments, &snapshot.dims),
             by_task: by_task.collect(),
             scarce: part("sra").map(|part| Scarce::new(part, &snapshot.dims)),
@@ -182,7 +183,7 @@ impl Plugin for ResourceStrategyFit {
         let name = at.snapshot.dims.name(lacking);
         Some(Refusal {
             texts: vec![format!("proportional of resource {name} check failed")],
-            unresolvable: false,
+            unresolvable: true,
             ..Refusal::default()
         })
     }

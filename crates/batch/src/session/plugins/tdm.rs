@@ -7,7 +7,7 @@ use crate::session::snapshot::Snapshot;
 use crate::session::snapshot::fit::Refusal;
 use crate::session::snapshot::ids::{JobId, TaskId};
 use crate::session::snapshot::task::Status;
-use evictd_batch_objects::{BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE};
+use evictd_batch_objects::{BUDGET_MAX_UNAVAILABLE, BUDGET_MIN_AVAILABLE, Compat, Difference};
 use evictd_placement::{Cluster, MAX_SCORE, NodeId};
 use evictd_pod::duration;
 use hashbrown::HashMap;
@@ -27,26 +27,46 @@ pub(super) struct Tdm {
     zone_of: Vec<Option<Box<str>>>,
     /// Whether shuffle may clear zones again.
     may_clear: bool,
+    compat: Compat,
 }
 
-/// Seconds since midnight of `15:04`.
-fn time_of_day(text: &str) -> Option<i64> {
-    let (hours, minutes) = text.split_once(':')?;
-    let number = |text: &str, digits: std::ops::RangeInclusive<usize>, below: i64| {
-        let fits = digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number: i64 = fits.then(|| text.parse().ok()).flatten()?;
-        (number < below).then_some(number)
+/// Seconds since midnight of `15:04`, or why it is no time, in Go's words.
+fn time_of_day(text: &str) -> Result<i64, String> {
+    let bad = |rest: &str, part: &str| {
+        format!("parsing time {text:?} as \"15:04\": cannot parse {rest:?} as {part:?}")
     };
-    Some(number(hours, 1..=2, 24)? * 3600 + number(minutes, 2..=2, 60)? * 60)
+    let beyond = |unit: &str| format!("parsing time {text:?}: {unit} out of range");
+    let digits = |text: &str| {
+        let digits = text.bytes().take(2).take_while(u8::is_ascii_digit);
+        digits.count()
+    };
+    let (hours, rest) = text.split_at(digits(text));
+    let hours: i64 = hours.parse().map_err(|_| bad(text, "15"))?;
+    if hours >= 24 {
+        return Err(beyond("hour"));
+    }
+    let minutes = rest.strip_prefix(':').ok_or_else(|| bad(rest, ":"))?;
+    if digits(minutes) < 2 {
+        return Err(bad(minutes, "04"));
+    }
+    let (number, rest) = minutes.split_at(2);
+    let number: i64 = number.parse().map_err(|_| bad(minutes, "04"))?;
+    if number >= 60 {
+        return Err(beyond("minute"));
+    }
+    if !rest.is_empty() {
+        return Err(format!("parsing time {text:?}: extra text: {rest:?}"));
+    }
+    Ok(hours * 3600 + number * 60)
 }
 
 /// Why a zone with these hours takes no pods now. A zone over midnight is only open from today's begin on.
 fn is_open(zone: &str, hours: &str, now: Timestamp) -> Result<(), String> {
-    let mut parts = hours.trim().split('-').map(time_of_day);
-    let (Some(Some(start)), Some(Some(end)), None) = (parts.next(), parts.next(), parts.next())
-    else {
+    let mut parts = hours.trim().split('-');
+    let (Some(start), Some(end), None) = (parts.next(), parts.next(), parts.next()) else {
         return Err(format!("revocable zone {hours} format error"));
     };
+    let (start, end) = (time_of_day(start)?, time_of_day(end)?);
     let midnight = now.to_zoned(TimeZone::UTC).start_of_day();
     let Ok(midnight) = midnight.map(|midnight| midnight.timestamp().as_second()) else {
         return Err(format!("revocable zone {hours} format error"));
@@ -60,7 +80,12 @@ fn is_open(zone: &str, hours: &str, now: Timestamp) -> Result<(), String> {
 }
 
 impl Tdm {
-    pub(super) fn open(snapshot: &Snapshot, cluster: &Cluster, arguments: &Arguments) -> Self {
+    pub(super) fn open(
+        snapshot: &Snapshot,
+        cluster: &Cluster,
+        arguments: &Arguments,
+        compat: Compat,
+    ) -> Self {
         let now = snapshot.clock();
         let zones = arguments.names().filter_map(|name| {
             let zone = name.strip_prefix(ARGUMENT)?;
@@ -81,6 +106,7 @@ impl Tdm {
             zones: zones.collect(),
             zone_of: zone_of.collect(),
             may_clear: cleared.is_none_or(|at| now.duration_since(*at) >= period),
+            compat,
         }
     }
 
@@ -99,14 +125,16 @@ impl Tdm {
         (!uses).then(|| "not allow to dispatch to revocable node".to_owned())
     }
 
-    /// The first tasks of each job, as many as the job can spare.
-    fn spared(snapshot: &Snapshot, tasks: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
-        let mut left: HashMap<JobId, usize> = HashMap::new();
+    /// The first tasks of each job, as many as the job can spare. In Volcano that many leave each zone.
+    fn spared(&self, snapshot: &Snapshot, tasks: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
+        let is_exact = self.compat.has(Difference::SpareProtectedPods);
+        let mut left: HashMap<(JobId, Option<&str>), usize> = HashMap::new();
         let tasks = tasks.filter(|task| {
-            let job = snapshot.tasks[*task].job;
+            let task = &snapshot.tasks[*task];
+            let zone = task.node.and_then(|node| self.zone(node));
             let left = left
-                .entry(job)
-                .or_insert_with(|| spare_tasks(snapshot, job));
+                .entry((task.job, zone.filter(|_| !is_exact)))
+                .or_insert_with(|| spare_tasks(snapshot, task.job, is_exact));
             let spared = *left > 0;
             *left = left.saturating_sub(1);
             spared
@@ -133,19 +161,24 @@ fn number_of(text: &str, all: i32) -> i32 {
     }
 }
 
-/// How many tasks a job can spare by the budget in its annotations.
-fn spare_tasks(snapshot: &Snapshot, job: JobId) -> usize {
+/// How many tasks a job can spare by the budget in its annotations. In Volcano a job with fewer tasks than its budget wants
+/// spares one.
+fn spare_tasks(snapshot: &Snapshot, job: JobId, is_exact: bool) -> usize {
     let job = &snapshot.jobs[job];
     let all = i32::try_from(job.tasks.len()).unwrap_or(i32::MAX);
     let running = job.count(Status::Running);
-    let mark = |key: &str| job.marks.get(key).filter(|text| !text.is_empty());
-    let spare = if let Some(text) = mark(BUDGET_MAX_UNAVAILABLE) {
-        let ended = job.count(Status::Succeeded) + job.count(Status::Failed);
-        number_of(text, all) - (all - ended - running)
-    } else if let Some(text) = mark(BUDGET_MIN_AVAILABLE) {
-        running - number_of(text, all)
-    } else {
-        1
+    let least = job.marks.get(BUDGET_MIN_AVAILABLE);
+    let most = job.marks.get(BUDGET_MAX_UNAVAILABLE);
+    let spare = match (least, most) {
+        (Some(""), _) | (None, None | Some("")) => 1,
+        (Some(text), _) => {
+            let spare = running - number_of(text, all);
+            if spare < 0 && !is_exact { 1 } else { spare }
+        }
+        (None, Some(text)) => {
+            let ended = job.count(Status::Succeeded) + job.count(Status::Failed);
+            number_of(text, all) - (all - ended - running)
+        }
     };
     usize::try_from(spare).unwrap_or(0)
 }
@@ -176,7 +209,7 @@ impl Plugin for Tdm {
             let outside = task.node.is_some_and(|node| self.zone(node).is_none());
             task.preemptable && task.status == Status::Running && outside
         });
-        Some(Self::spared(snapshot, candidates))
+        Some(self.spared(snapshot, candidates))
     }
 
     fn might_yield(&self, _: &Snapshot, _: JobId, _: JobId) -> Option<bool> {
@@ -209,7 +242,7 @@ impl Plugin for Tdm {
             let task = &snapshot.tasks[*task];
             task.preemptable && task.node.is_some_and(closed)
         });
-        Some(Self::spared(snapshot, tasks))
+        Some(self.spared(snapshot, tasks))
     }
 
     fn node_key(&self, snapshot: &Snapshot, task: TaskId) -> u64 {

@@ -222,8 +222,7 @@ impl Usage {
     fn parts(&self, snapshot: &Snapshot, node: NodeId) -> Pair {
         let measured = &self.nodes[node.index()];
         let percents = measured.percents.unwrap_or_default();
-        let allocatable = &snapshot.nodes[node.index()].allocatable;
-        let capacity = [allocatable.cpu, allocatable.memory];
+        let capacity = snapshot.nodes[node.index()].capacity;
         [0, 1].map(|at| {
             if capacity[at] <= 0.0 {
                 return 0.0;

@@ -19,6 +19,8 @@ pub(crate) struct Refusal {
     pub(crate) texts: Vec<String>,
     /// Evictions cannot change it (S6-135).
     pub(crate) unresolvable: bool,
+    /// The plugin cannot judge the node. No pod is evicted there, but a later action asks again.
+    pub(crate) is_error: bool,
     /// The plugin that refuses; `None` for the filters of kube-scheduler.
     pub(crate) plugin: Option<PluginName>,
 }
@@ -57,6 +59,12 @@ impl Reasons {
 
     pub(crate) fn is_unresolvable(&self, id: ReasonId) -> bool {
         self.of(id).unresolvable
+    }
+
+    /// Whether no eviction from the node helps now.
+    pub(crate) fn excludes(&self, id: ReasonId) -> bool {
+        let refusal = self.of(id);
+        refusal.unresolvable || refusal.is_error
     }
 
     /// The most frequent of these reasons, each with the number of nodes and the plugin.

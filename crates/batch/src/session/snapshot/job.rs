@@ -25,8 +25,8 @@ pub(crate) const TOPOLOGY_TASK_ORDER: &str = "volcano.sh/task-topology-task-orde
 
 /// The annotations of groups that single plugins read.
 pub(crate) const GROUP_MARKS: [&str; 8] = [
-    "sla-waiting-time",
     "volcano.sh/sla-waiting-time",
+    "sla-waiting-time",
     "volcano.sh/preemptable",
     BUDGET_MIN_AVAILABLE,
     BUDGET_MAX_UNAVAILABLE,

@@ -10,6 +10,8 @@ use evictd_pod::resources::EPHEMERAL_STORAGE;
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) allocatable: Resource,
+    /// Thousandths of a core and bytes of memory, reserved ones included.
+    pub(crate) capacity: [f64; 2],
     pub(crate) idle: Resource,
     pub(crate) used: Resource,
     pub(crate) releasing: Resource,
@@ -45,6 +47,7 @@ impl Node {
         };
         self.allocatable = read(&node.allocatable);
         self.allocatable.set(Dim::PODS, number(node.allowed_pods));
+        self.capacity = node.capacity.map(number);
         self.releasing = Resource::default();
         for pod in node.pods.iter().filter(|pod| pod.terminating) {
             self.releasing.add(&read(&pod.amounts));
@@ -107,6 +110,7 @@ impl Node {
             releasing,
             pipelined,
             evicted,
+            capacity: _,
             tasks: _,
         } = self;
         [allocatable, idle, used, releasing, pipelined, evicted]

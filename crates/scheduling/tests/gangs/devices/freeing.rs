@@ -155,3 +155,33 @@ fn the_claim_of_another_group_is_not_freed() {
     group(&mut scene, 1);
     assert_eq!(scene.preempted(), (Vec::new(), Vec::new()));
 }
+
+/// Cards that every node reaches. A card of a victim elsewhere is one that a pod of the group needs.
+#[test]
+fn both_pods_leave_that_use_what_the_group_needs_on_another_node() {
+    let mut scene = scene(true);
+    scene.node("a", "2", "a");
+    scene.node("b", "4", "a");
+    let cards = json!([{ "name": "net-0" }, { "name": "net-1" }]);
+    let spec = json!({ "driver": "gpu.example.com", "allNodes": true, "devices": cards,
+        "pool": { "name": "net", "generation": 1, "resourceSliceCount": 1 } });
+    let slice = json!({ "metadata": { "name": "net" }, "spec": spec });
+    scene.tell(&Event::Change(Change::ResourceSlice(added(slice))));
+    for (name, priority) in [("net-0", 5), ("net-1", 1)] {
+        let mut status = card_of(name, "net");
+        let allocation = &mut status["allocation"];
+        allocation["devices"]["results"][0]["device"] = json!(name);
+        allocation["nodeSelector"] = Value::Null;
+        scene.claim(name, &status);
+        let mut holder = crate::pod(name, "", "1");
+        holder["metadata"]["uid"] = json!(format!("uid-of-pod-{name}"));
+        holder["spec"]["nodeName"] = json!("a");
+        holder["spec"]["priority"] = json!(priority);
+        holder["spec"]["resourceClaims"] = json!([{ "name": "c", "resourceClaimName": name }]);
+        scene.pod(name, Some(holder));
+    }
+    group(&mut scene, 2);
+    let (victims, nodes) = scene.preempted();
+    assert_eq!(victims, ["default/net-0", "default/net-1"]);
+    assert_eq!(nodes, ["b", "b"]);
+}

@@ -125,8 +125,9 @@ fn s7_102_pods_of_the_group_share_what_is_only_assumed_yet_and_others_wait() {
     assert!(!scene.is_promised("shared"));
 }
 
-/// The group has reserved a card of a node without room. Returns the deallocated claim and the message.
-fn attempt_beside(running: bool) -> (Option<String>, String) {
+/// The group has reserved a card of a node without room, and so has its pod if `twice`. Returns the deallocated claim and the
+/// message.
+fn attempt_beside(running: bool, twice: bool) -> (Option<String>, String) {
     let mut scene = Scene::with_cards();
     for node in ["one", "two"] {
         scene.node(node, "2", "a");
@@ -135,9 +136,15 @@ fn attempt_beside(running: bool) -> (Option<String>, String) {
     let mut old = pod("old", if running { "train" } else { "" }, "2");
     old["spec"]["nodeName"] = json!("one");
     scene.pod("old", Some(old));
+    let mut users = reserved_for_the_group();
+    if twice {
+        let uid = &pod("train-0", "train", "1")["metadata"]["uid"];
+        let user = json!({ "resource": "pods", "name": "train-0", "uid": uid });
+        users.as_array_mut().unwrap().push(user);
+    }
     scene.claim(
         "shared",
-        &json!({ "allocation": allocation("one"), "reservedFor": reserved_for_the_group() }),
+        &json!({ "allocation": allocation("one"), "reservedFor": users }),
     );
     scene.group(sharing(1, &named()));
     scene.user("train-0", "train", "1", &["shared"]);
@@ -155,15 +162,18 @@ fn attempt_beside(running: bool) -> (Option<String>, String) {
 #[test]
 fn s7_076_s7_103_the_claim_of_a_group_without_placed_pods_is_taken_from_it_where_it_is_in_the_way()
 {
-    let (deallocated, message) = attempt_beside(false);
+    let (deallocated, message) = attempt_beside(false, false);
     assert_eq!(deallocated.as_deref(), Some("shared"));
     assert!(
         message.ends_with("ResourceClaim unreserved for PodGroup"),
         "{message}"
     );
-    let (deallocated, message) = attempt_beside(true);
-    assert_eq!(deallocated, None);
-    assert!(!message.contains("unreserved"), "{message}");
+    // With two users, one could be a pod that runs.
+    for (running, twice) in [(true, false), (false, true)] {
+        let (deallocated, message) = attempt_beside(running, twice);
+        assert_eq!(deallocated, None);
+        assert!(!message.contains("unreserved"), "{message}");
+    }
 }
 
 /// S7-104: all pods of a group go where its claim is available.

@@ -33,10 +33,7 @@ fn asked(request: &Resource) -> impl Iterator<Item = Dim> {
 
 impl Capacity {
     pub(super) fn open(snapshot: &Snapshot, plugin: &conf::Plugin, compat: Compat) -> Self {
-        let level = plugin
-            .arguments
-            .number("ancestorReclaimLevel", 0.0)
-            .max(0.0);
+        let level = plugin.arguments.whole("ancestorReclaimLevel", 0.0).max(0.0);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

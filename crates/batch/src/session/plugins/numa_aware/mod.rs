@@ -73,7 +73,7 @@ impl NumaAware {
             }
         }
         Self {
-            weight: arguments.number("weight", 1.0).trunc(),
+            weight: arguments.whole("weight", 1.0),
             nodes: nodes.collect(),
             keys,
             assigned: HashMap::new(),
@@ -89,6 +89,7 @@ impl NumaAware {
         let refused = |text: String, unresolvable: bool| Refusal {
             texts: vec![text],
             unresolvable,
+            is_error: !unresolvable,
             ..Refusal::default()
         };
         let machine = self.nodes[at.node.index()].as_ref();

@@ -1,6 +1,7 @@
 //! Scarce resources: nodes that have them are kept for the pods that ask for them (S6-212).
 
 use super::{most, names, number};
+use crate::conf::field;
 use crate::session::snapshot::Node;
 use crate::session::snapshot::resource::{Dim, Dims, Resource};
 use serde_json::{Map, Value};
@@ -15,14 +16,16 @@ pub(super) struct Scarce {
 
 impl Scarce {
     pub(super) fn new(part: &Map<String, Value>, dims: &Dims) -> Self {
-        let weights = part.get("resourceWeight").and_then(Value::as_object);
+        let weights = field(part, "resourceWeight").and_then(Value::as_object);
         let weight = |name: &str| {
-            let weight = weights.map_or(1.0, |weights| number(weights, name, 1.0));
+            let weight = weights.map_or(1.0, |weights| number(weights, name, 1.0).trunc());
             if weight < 0.0 { 1.0 } else { weight }
         };
         let resources = names(part).into_iter();
         Self {
-            weight: number(part, "weight", 1.0),
+            weight: field(part, "weight")
+                .and_then(Value::as_f64)
+                .map_or(0.0, f64::trunc),
             resources: resources
                 .map(|name| (dims.find(name), weight(name)))
                 .collect(),
@@ -54,7 +57,7 @@ pub(super) struct Proportional {
 
 impl Proportional {
     pub(super) fn new(part: &Map<String, Value>, dims: &Dims) -> Self {
-        let rates = part.get("resourceProportion").and_then(Value::as_object);
+        let rates = field(part, "resourceProportion").and_then(Value::as_object);
         let rate = |name: &str, of: &str| {
             let rate = rates.map_or(1.0, |rates| number(rates, &format!("{name}.{of}"), 1.0));
             if rate < 0.0 { 1.0 } else { rate }

@@ -32,7 +32,7 @@ impl TaskTopology {
         let running = compat.has(Difference::RunningTasksRepel);
         let jobs = waiting.filter_map(|(id, _)| Some((id, Buckets::of(snapshot, id, running)?)));
         Self {
-            weight: arguments.number("task-topology.weight", 1.0).trunc(),
+            weight: arguments.whole("task-topology.weight", 1.0),
             jobs: jobs.collect(),
             placed: HashMap::new(),
             undoes: compat.has(Difference::ExactUndo),
