@@ -82,8 +82,8 @@ impl Candidate<'_> {
 
     /// The capacities that shares use.
     pub(crate) fn used(&self) -> Vec<&Amounts> {
+        // Also of a device that may not be shared any more.
         let stored = self.usage.map(|usage| &usage.consumed);
-        let stored = stored.filter(|_| self.device.allow_multiple_allocations);
         stored.into_iter().chain([&self.consumed]).collect()
     }
 }

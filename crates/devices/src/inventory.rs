@@ -9,6 +9,7 @@ use crate::taint_rules::{TaintRules, selects_pool};
 use crate::verdicts::{NodeVerdicts, Verdicts, Versions};
 use evictd_pod::compatibility::Release;
 use evictd_pod::wire::{self, Allocation};
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct Inventory {
     special: HashMap<Arc<str>, (String, String)>,
     /// The allocated claims, by namespace and name, whose devices were not bound in time.
     late: BTreeSet<(String, String)>,
+    /// Devices that were allocated before and are not bound are late, too: another program or an earlier process waited.
+    late_before: Option<Timestamp>,
     /// Assumed allocations by the claim's UID, with their pods.
     assumed: HashMap<String, AssumedAllocation>,
     /// Claims with an assumed allocation since the current gang began.
@@ -281,15 +284,30 @@ impl Inventory {
         }
     }
 
+    /// Devices that were allocated before this time should be bound by now (S7-163).
+    pub const fn set_late_before(&mut self, time: Timestamp) {
+        self.late_before = Some(time);
+    }
+
     /// Whether the devices of a claim cannot be bound: their driver says so, or has not bound them in time (S7-163).
     pub fn has_failed_binding(&self, claim: &wire::ResourceClaim, allocation: &Allocation) -> bool {
-        let is_late = || {
+        let status = &claim.status;
+        has_failed_binding(allocation, status)
+            || (self.is_late(claim, allocation) && binding(allocation, status) == Binding::Pending)
+    }
+
+    fn is_late(&self, claim: &wire::ResourceClaim, allocation: &Allocation) -> bool {
+        let since = allocation.allocation_timestamp.as_deref();
+        let since = since.and_then(|text| text.parse::<Timestamp>().ok());
+        let is_old = since
+            .zip(self.late_before)
+            .is_some_and(|(since, before)| since < before);
+        let waited_for = || {
             let metadata = &claim.metadata;
             let namespace = metadata.namespace_or_default().to_owned();
             self.late.contains(&(namespace, metadata.name.clone()))
-                && binding(allocation, &claim.status) == Binding::Pending
         };
-        has_failed_binding(allocation, &claim.status) || (!self.late.is_empty() && is_late())
+        is_old || (!self.late.is_empty() && waited_for())
     }
 
     /// The last observed version of a claim.

@@ -15,7 +15,7 @@ use evictd_placement::{
 use evictd_pod::compatibility::Release;
 use evictd_pod::resource_claims::StoredClaim;
 use evictd_pod::wire;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -379,6 +379,13 @@ impl Framework {
         for plugin in self.reserves.iter().rev() {
             plugin.unreserve(chosen);
         }
+    }
+
+    /// Devices that are not bound within the timeout of the profile are given up.
+    pub(crate) fn give_up_late_devices(&self, cluster: &mut Cluster, now: Timestamp) {
+        let before = now.checked_sub(self.device_timeout);
+        let devices = cluster.devices_mut();
+        devices.set_late_before(before.unwrap_or(Timestamp::MIN));
     }
 
     /// The error of the first `PreBind` plugin that fails.

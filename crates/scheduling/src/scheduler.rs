@@ -223,9 +223,17 @@ impl Scheduler {
         self.resizes.flush(now, self.longest_wait);
     }
 
-    /// Withdraws the nominations to nodes with stuck victims, so that their pods look for another node; to be called every
-    /// second with the time of the wall clock, which the deletion timestamps have.
+    /// Devices that are not bound in time, by the time that objects have, are not waited for.
+    pub fn give_up_late_devices(&mut self, now: Timestamp) {
+        if let Some(profile) = self.binding.profiles.first() {
+            profile.give_up_late_devices(self.state.cluster_mut(), now);
+        }
+    }
+
+    /// Withdraws the nominations to nodes with stuck victims, so that their pods look for another node, and gives up devices that
+    /// are not bound in time; to be called every second with the time of the wall clock, which objects have.
     pub fn leave_stuck_victims(&mut self, now: Timestamp) {
+        self.give_up_late_devices(now);
         for (pod, node) in self.stuck_victims.preemptors(now, &self.state.queue) {
             self.stuck_victims.abandon(&pod, node);
             self.state.withdraw_nomination(now, &pod);

@@ -156,10 +156,10 @@ pub fn has_claims(cluster: &Cluster, pod: &Pod) -> bool {
     !cluster.template(pod).device_claims.is_empty() || Special::of(cluster, pod).is_some()
 }
 
-/// The special claim that an earlier attempt has left without devices. It must be deleted before the pod can be tried.
+/// The special claim that an earlier attempt has left. It must be deleted before the pod can be tried, also if it has devices.
 pub fn left_over_claim<'c>(cluster: &'c Cluster, pod: &Pod) -> Option<&'c ResourceClaim> {
     Special::of(cluster, pod)?;
-    left_over(cluster, pod).filter(|claim| claim.status.allocation.is_none())
+    left_over(cluster, pod)
 }
 
 struct Devices {
@@ -205,7 +205,7 @@ impl Devices {
             has_failed |= cluster.devices().has_failed_binding(claim, allocation);
             reaches.extend(allocation.node_selector.clone());
         }
-        let is_left_over = known.is_some_and(|claim| claim.status.allocation.is_none());
+        let is_left_over = known.is_some();
         let special = special.filter(|_| known.is_none());
         let nothing = demand.is_empty()
             && special.is_none()

@@ -9,8 +9,12 @@ use evictd_pod::compatibility::{Compatibility, Gate};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::PodGroups;
+use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::io::Read;
+
+/// How long devices may take to be bound, where no profile says so.
+const BINDING_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
 pub use evictd_document::Source;
 
@@ -171,11 +175,15 @@ impl<'p> Builder<'p> {
         nominations: Nominations,
         compatibility: Compatibility,
     ) -> Self {
+        let mut cluster = Cluster::of(compatibility);
+        let before = Timestamp::now().checked_sub(BINDING_TIMEOUT);
+        let devices = cluster.devices_mut();
+        devices.set_late_before(before.unwrap_or(Timestamp::MIN));
         Self {
             preemptor,
             nominations,
             found: None,
-            cluster: Cluster::of(compatibility),
+            cluster,
             budgets: Vec::new(),
             groups: PodGroups::default(),
             not_nominated: Vec::new(),

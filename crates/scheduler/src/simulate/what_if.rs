@@ -217,7 +217,7 @@ impl WhatIf {
         compatibility: Compatibility,
     ) -> Sequence {
         Sequence {
-            now: Timestamp::UNIX_EPOCH,
+            now: Timestamp::now(),
             config,
             objects: self.objects.clone(),
             pending: self.pending.clone(),

@@ -123,7 +123,7 @@ pub(crate) fn extended(name: &str, cards: &str) -> Value {
 }
 
 /// The special claims.
-fn special(live: &Live) -> Vec<Value> {
+pub(crate) fn special(live: &Live) -> Vec<Value> {
     let mut claims = live.admin.list("resourceclaims");
     let annotation = "resource.kubernetes.io/extended-resource-claim";
     claims.retain(|claim| claim["metadata"]["annotations"][annotation] == "true");

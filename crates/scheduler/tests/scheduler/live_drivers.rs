@@ -2,7 +2,7 @@
 //! wait and run.
 
 use crate::live_devices::{
-    claim, create, device, expect_message, extended, found, user, users, with_cards,
+    claim, create, device, expect_message, extended, found, special, user, users, with_cards,
     with_served_cards,
 };
 use crate::live_scheduling::Live;
@@ -217,9 +217,10 @@ fn s7_162_a_pod_waits_for_its_device_and_gets_another_one_if_that_fails() {
     assert_eq!(live.bound("default/p"), "one");
 }
 
-/// The scheduler before has created the claim and ended while it waited.
+/// The scheduler before has created the claim and ended while it waited. As by kube-scheduler it is deleted, although it has a
+/// device.
 #[test]
-fn s7_162_an_existing_special_claim_is_waited_for() {
+fn s7_175_a_special_claim_of_an_earlier_process_is_replaced() {
     let live = Live::new(&[("one", "8")]);
     with_served_cards(&live, &[]);
     let driver = Driver::of_known_class(&live);
@@ -230,11 +231,11 @@ fn s7_162_an_existing_special_claim_is_waited_for() {
     let requests = json!([{ "name": "r", "exactly": { "deviceClassName": "served" } }]);
     let owner =
         json!({ "apiVersion": "v1", "kind": "Pod", "controller": true, "name": "p", "uid": uid });
-    let special = json!({ "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+    let left = json!({ "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
         "metadata": { "name": "special", "namespace": "default", "ownerReferences": [owner],
             "annotations": { "resource.kubernetes.io/extended-resource-claim": "true" } },
         "spec": { "devices": { "requests": requests } } });
-    live.admin.create(special).unwrap();
+    live.admin.create(left).unwrap();
     let result = json!({ "request": "r", "driver": DRIVER, "pool": "far", "device": "a",
         "bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"] });
     let status = json!({ "allocation": { "devices": { "results": [result] } },
@@ -253,7 +254,11 @@ fn s7_162_an_existing_special_claim_is_waited_for() {
     wait_until("the pod waits for its device", || {
         !live.events("BindingConditionsPending").is_empty()
     });
-    driver.say("special", "Ready");
+    let claims = special(&live);
+    assert_eq!(claims.len(), 1);
+    let name = claims[0]["metadata"]["name"].as_str().unwrap();
+    assert_ne!(name, "special");
+    driver.say(name, "Ready");
     assert_eq!(live.bound("default/p"), "one");
 }
 

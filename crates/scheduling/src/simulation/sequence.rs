@@ -29,8 +29,8 @@ use std::sync::Arc;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SequenceFile {
-    /// The start; any moment does unless an object names another one.
-    #[serde(default)]
+    /// The start; without it the present moment, with which the times of objects are compared.
+    #[serde(default = "Timestamp::now")]
     now: Timestamp,
     /// The statuses that drivers of devices write.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -256,6 +256,7 @@ impl Run {
     fn wait(&mut self, time: SignedDuration) {
         // Beyond the last timestamp the time stands still.
         self.now = self.now.checked_add(time).unwrap_or(self.now);
+        self.scheduler.give_up_late_devices(self.now);
     }
 
     fn report(&mut self, event: &Event) {
