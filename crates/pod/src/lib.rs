@@ -4,7 +4,8 @@
 //! [`Pod::from_wire`] compiles such a pod to the [`Pod`] on which decisions are based. It computes requests and limits
 //! (with sidecars and pod-level resources), the QoS class, the priority, and whether the pod is critical. Only
 //! [`requests`] computes the requests of a pod, also during a resize, and only [`defaults`] sets defaults of a manifest.
-//! Amounts are [`Quantity`], exact to a billionth of a unit. No other crate parses a quantity or a [`duration`].
+//! Amounts are [`Quantity`], exact to a billionth of a unit. No other crate parses a quantity or a [`duration`]; the
+//! selectors of devices also keep how Kubernetes stores a quantity.
 //! [`predicates`] check whether a pod may run on a node, and [`selector`] evaluates selectors.
 #![forbid(unsafe_code)]
 

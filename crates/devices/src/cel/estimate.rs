@@ -2,6 +2,8 @@
 //! server rejects expressions by such an estimate. This one is never higher, because unknown sizes count little here,
 //! so it rejects nothing that the server accepted.
 
+use super::eval::NEW_LIST;
+use super::macros::SORT_BY_KEYS;
 use super::plan::{Call, Extension, Fold, Node, Select, Step};
 use super::value::Value;
 
@@ -149,6 +151,11 @@ impl Estimate {
                 Shape::Unknown,
             ),
             Node::Call(call) => self.call(call),
+            Node::OrElse(parts, _) => {
+                let [optional, other] = &**parts;
+                let cost = sum([self.of(optional).0, self.of(other).0, 1]);
+                (cost, Shape::Unknown)
+            }
             Node::List(elements) => {
                 let elements: Vec<_> = elements
                     .iter()
@@ -289,11 +296,37 @@ impl Estimate {
                 let text = tenths(size(1).unwrap_or(0).saturating_add(1), 1);
                 (text.saturating_mul(8), Shape::Unknown)
             }
+            "slice" | "lists.range" => (1 + NEW_LIST, Shape::Unknown),
+            "flatten" if args.len() > 1 => (1 + NEW_LIST, Shape::Unknown),
+            "reverse" | "flatten" | "distinct" | "sort" | SORT_BY_KEYS => {
+                lists(call.name, &shape(0), &shape(1))
+            }
             "dyn" => (1, shape(0)),
             _ => (1, Shape::Unknown),
         };
         (before.saturating_add(cost), shape)
     }
+}
+
+/// The cost of a function that makes a list, and its result. The API server takes the square of a length for the length
+/// of what compares each pair of elements.
+fn lists(name: &str, list: &Shape, keys: &Shape) -> Estimated {
+    let compared = if name == SORT_BY_KEYS { keys } else { list };
+    let Some(size) = compared.size() else {
+        return (1 + NEW_LIST, Shape::Unknown);
+    };
+    let pairs = size.saturating_mul(size);
+    let (work, size) = match (name, compared.walked()) {
+        ("reverse" | "flatten", _) => (size, size),
+        (SORT_BY_KEYS | "sort", Shape::Text(_)) => (pairs.saturating_mul(21).div_ceil(10), pairs),
+        _ => (pairs.saturating_mul(2), pairs),
+    };
+    let element = match name {
+        "flatten" => Shape::Unknown,
+        _ => list.walked(),
+    };
+    let cost = work.saturating_add(1 + NEW_LIST);
+    (cost, Shape::List(size, Box::new(element)))
 }
 
 /// The cost of creating a constant: 10 for a list and 30 for a map.

@@ -4,12 +4,12 @@
 
 use super::functions::Invocation;
 use super::meter::{Fault, Meter};
-use super::plan::{Call, Extension, Fold, Node, Select, Step};
+use super::plan::{Call, Extension, Fold, Node, OrElse, Select, Step};
 use super::value::{Key, Map, Value, Values};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const NEW_LIST: u64 = 10;
+pub(crate) const NEW_LIST: u64 = 10;
 const NEW_MAP: u64 = 30;
 
 type Outcome = Result<Value, Fault>;
@@ -76,10 +76,16 @@ impl<'e> Evaluation<'e> {
                 }
             }
             Node::Among(element, keys) => {
-                let element = Key::of(&self.value(element)?);
+                let element = self.value(element)?;
+                if matches!(element, Value::Version(_)) {
+                    let why = "internal error: runtime error: hash of unhashable type cel.Semver";
+                    return Err(Fault::error(why));
+                }
+                let element = Key::of(&element);
                 Ok(Value::Bool(element.is_some_and(|key| keys.contains(&key))))
             }
             Node::Call(call) => self.call(call),
+            Node::OrElse(parts, kind) => self.or_else(parts, *kind),
             Node::List(elements) => self.list(elements),
             Node::Map(entries) => self.map(entries),
             Node::Bind(parts) => {
@@ -117,9 +123,18 @@ impl<'e> Evaluation<'e> {
                 _ => Err(Fault::no_overload()),
             };
         }
-        self.meter.charge(1)?;
         let key = Value::Text(Arc::clone(field));
-        element(value, &key, kind == Select::Optional, &mut self.meter)
+        self.access(value, &key, kind == Select::Optional)
+    }
+
+    /// Charges one unit, unless an optional access finds nothing.
+    fn access(&mut self, value: Value, key: &Value, is_optional: bool) -> Outcome {
+        let may_miss = is_optional || matches!(value, Value::Optional(_));
+        let found = element(value, key, is_optional, &mut self.meter);
+        if !(may_miss && matches!(found, Ok(Value::Optional(None)))) {
+            self.meter.charge(1)?;
+        }
+        found
     }
 
     fn index(&mut self, operand: &Node, key: &Node, is_optional: bool, root: u64) -> Outcome {
@@ -129,8 +144,7 @@ impl<'e> Evaluation<'e> {
         } else {
             self.value(key)?
         };
-        self.meter.charge(1)?;
-        element(value, &key, is_optional, &mut self.meter)
+        self.access(value, &key, is_optional)
     }
 
     /// `&&` and `||`: one side can decide even if the other fails.
@@ -150,6 +164,17 @@ impl<'e> Evaluation<'e> {
             (Ok(Value::Bool(_)), Ok(Value::Bool(value))) => Ok(Value::Bool(value)),
             (Err(fault), _) | (_, Err(fault)) => Err(fault),
             _ => Err(Fault::no_overload()),
+        }
+    }
+
+    /// It costs nothing, and the other value is evaluated only if it is needed.
+    fn or_else(&mut self, parts: &[Node; 2], kind: OrElse) -> Outcome {
+        let [optional, other] = parts;
+        let optional = self.value(optional)?;
+        match (&optional, kind) {
+            (Value::Optional(None), _) => self.value(other),
+            (Value::Optional(Some(inner)), OrElse::Value) => Ok(inner.as_ref().clone()),
+            _ => Ok(optional),
         }
     }
 
@@ -190,9 +215,8 @@ impl<'e> Evaluation<'e> {
                 Value::Optional(Some(inner)) if *may_miss => inner.as_ref().clone(),
                 value => value,
             };
-            if map.insert(key, value).is_some() {
-                return Err(Fault::error("duplicate map key"));
-            }
+            // Of entries with the same key the last one counts.
+            map.insert(key, value);
         }
         self.meter.charge(NEW_MAP)?;
         self.meter.handle_values(map.len() as u64)?;

@@ -12,6 +12,11 @@ pub(super) const RESULT: &str = "@result";
 /// The function that adds an entry to a map, or the entries of another map. No expression can call it.
 pub(super) const INSERT: &str = "cel.@mapInsert";
 
+/// The function that sorts a list by a list of keys. No expression can call it.
+pub(super) const SORT_BY_KEYS: &str = "@sortByAssociatedKeys";
+/// The variable of the list that `sortBy` sorts. No expression can contain this name.
+const SORTED: &str = "@__sortBy_input__";
+
 type Expanded = Result<Option<IdedExpr>, ParseError>;
 
 /// The environment in which selectors are parsed.
@@ -21,6 +26,7 @@ pub(super) fn environment() -> Result<Env, String> {
         Ok(bind(helper, target.as_ref(), args))
     });
     add(&mut env, bind)?;
+    add(&mut env, Macro::receiver("sortBy", 2, sort_by))?;
     for (name, most, body) in TWO_VARIABLES {
         for count in 3..=most {
             let expand = move |helper: &mut MacroExprHelper<'_>,
@@ -38,8 +44,7 @@ fn add(env: &mut Env, added: Macro) -> Result<(), String> {
     env.add_macro(added).map_err(|error| error.to_string())
 }
 
-/// `cel.bind(name, value, expression)` evaluates the expression with a local variable. As in cel-go, it expands to a
-/// comprehension over an empty list that starts with the value.
+/// `cel.bind(name, value, expression)` evaluates the expression with a local variable.
 fn bind(
     helper: &mut MacroExprHelper<'_>,
     target: Option<&IdedExpr>,
@@ -52,6 +57,16 @@ fn bind(
         _ => return None,
     };
     let (result, value) = (args.pop()?, args.pop()?);
+    Some(bound(helper, name, value, result))
+}
+
+/// A comprehension over an empty list: its accumulator is the variable that the result sees.
+fn bound(
+    helper: &mut MacroExprHelper<'_>,
+    name: String,
+    value: IdedExpr,
+    result: IdedExpr,
+) -> IdedExpr {
     let never = LiteralValue::Boolean(false.into());
     let walk = ComprehensionExpr {
         iter_range: helper.next_expr(Expr::List(ListExpr::new(Vec::new()))),
@@ -63,7 +78,46 @@ fn bind(
         loop_step: helper.next_expr(Expr::Ident(name)),
         result,
     };
-    Some(helper.next_expr(Expr::Comprehension(Box::new(walk))))
+    helper.next_expr(Expr::Comprehension(Box::new(walk)))
+}
+
+/// `list.sortBy(element, key)` binds the list to a variable, and sorts it by the keys that a `map` makes from it.
+fn sort_by(
+    helper: &mut MacroExprHelper<'_>,
+    target: &mut Option<IdedExpr>,
+    args: &mut Vec<IdedExpr>,
+) -> Expanded {
+    let iter_var = variable(helper, args.first())?;
+    let (Some(key), Some(list)) = (args.pop(), target.take()) else {
+        return Ok(None);
+    };
+    if matches!(
+        list.expr,
+        Expr::Literal(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified
+    ) {
+        let why = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+        return Err(helper.new_error(list.id, why));
+    }
+    let mut parts = Parts(helper);
+    let (accu_init, loop_cond, result) = parts.frame(Body::List);
+    let keys = ComprehensionExpr {
+        iter_range: parts.0.next_expr(Expr::Ident(SORTED.to_owned())),
+        loop_step: parts.step(Body::List, &iter_var, None, key),
+        iter_var,
+        iter_var2: None,
+        accu_var: RESULT.to_owned(),
+        accu_init,
+        loop_cond,
+        result,
+    };
+    let keys = helper.next_expr(Expr::Comprehension(Box::new(keys)));
+    let target = helper.next_expr(Expr::Ident(SORTED.to_owned()));
+    let sorted = helper.next_expr(Expr::Call(CallExpr {
+        func_name: SORT_BY_KEYS.to_owned(),
+        target: Some(Box::new(target)),
+        args: vec![keys],
+    }));
+    Ok(Some(bound(helper, SORTED.to_owned(), list, sorted)))
 }
 
 /// The operation of a macro on each element.

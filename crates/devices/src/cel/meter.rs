@@ -2,6 +2,8 @@
 //! there. Work that units do not reflect, such as building a long string, is counted separately, so that every
 //! evaluation ends soon.
 
+use super::value::Value;
+
 /// The maximum cost of an evaluation, in units.
 pub(crate) const MOST_COST: u64 = 1_000_000;
 /// The maximum number of bytes that an evaluation may build or compare.
@@ -33,6 +35,11 @@ impl Fault {
 
     pub(crate) fn no_overload() -> Self {
         Self::error("no such overload")
+    }
+
+    /// The error of a function that is called on a value of a wrong type.
+    pub(crate) fn no_overload_of(name: &str, value: &Value) -> Self {
+        Self::error(format!("no such overload: {name}({})", value.type_name()))
     }
 
     /// Kubernetes' message.

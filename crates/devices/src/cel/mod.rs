@@ -3,6 +3,7 @@
 //! A library parses them. They are evaluated here, because each step must be charged as in Kubernetes: an expression of
 //! a few lines can require more work than a machine does in a year.
 
+mod amount;
 mod depth;
 mod estimate;
 mod eval;
@@ -10,8 +11,10 @@ mod functions;
 mod list;
 mod macros;
 mod meter;
+mod number;
 mod pattern;
 mod plan;
+mod quote;
 mod subject;
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,8 @@ pub(crate) enum Node {
     /// Membership in a list of constants. It is a lookup, so it costs nothing.
     Among(Box<Node>, BTreeSet<Key>),
     Call(Call),
+    /// An optional, and what is evaluated in its place if it is empty.
+    OrElse(Box<[Node; 2]>, OrElse),
     /// The elements, and whether each is dropped if it is an empty optional.
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
@@ -49,6 +51,12 @@ pub(crate) enum Select {
     Plain,
     Test,
     Optional,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OrElse {
+    Optional,
+    Value,
 }
 
 #[derive(Debug)]
@@ -244,6 +252,14 @@ impl Planner {
             }
         }
         let target = self.node(target)?;
+        if let ("or" | "orValue", [other]) = (name, args) {
+            let kind = match name {
+                "or" => OrElse::Optional,
+                _ => OrElse::Value,
+            };
+            let other = self.node(&other.expr)?;
+            return Ok(Node::OrElse(Box::new([target, other]), kind));
+        }
         let mut all = vec![target];
         all.extend(self.all(args)?);
         function(name, true, all)
@@ -398,16 +414,14 @@ fn constants(nodes: &[Node]) -> Option<Vec<Value>> {
     values.collect()
 }
 
-/// Folds a map of constants. A duplicate key is left to fail at evaluation.
+/// Folds a map of constants. Of entries with the same key the last one counts.
 fn folded(entries: &[(Node, Node, bool)]) -> Option<Node> {
     let mut map = BTreeMap::new();
     for entry in entries {
         let (Node::Constant(key), Node::Constant(value), false) = entry else {
             return None;
         };
-        if map.insert(Key::of_entry(key)?, value.clone()).is_some() {
-            return None;
-        }
+        map.insert(Key::of_entry(key)?, value.clone());
     }
     Some(Node::Constant(Value::Map(Arc::new(Map {
         entries: map,
@@ -499,7 +513,10 @@ impl Node {
                 visit(operand);
                 visit(key);
             }
-            Self::And(children) | Self::Or(children) | Self::Bind(children) => {
+            Self::And(children)
+            | Self::Or(children)
+            | Self::Bind(children)
+            | Self::OrElse(children, _) => {
                 children.iter().for_each(visit);
             }
             Self::Condition(children) => children.iter().for_each(visit),

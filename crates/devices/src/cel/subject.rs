@@ -20,7 +20,7 @@ impl Subject {
         }
         let mut capacity = Domains::default();
         for (name, amount) in &device.capacity {
-            capacity.put(driver, name, Value::Quantity(amount.value));
+            capacity.put(driver, name, Value::Quantity(amount.value.into()));
         }
         let fields = [
             ("driver", Value::text(driver)),

@@ -1,11 +1,11 @@
 //! Values of expressions. Strings, lists and maps are shared, so that reading a variable has a constant cost.
 
+use super::amount::Amount;
 use super::list::List;
 use super::meter::{Fault, Meter};
 use super::time::Timestamp;
 use super::url::Url;
 use core::net::IpAddr;
-use evictd_pod::Quantity;
 use semver::Version;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(crate) enum Value {
     Bytes(Arc<[u8]>),
     List(Values),
     Map(Arc<Map>),
-    Quantity(Quantity),
+    Quantity(Amount),
     Version(Arc<Version>),
     Optional(Option<Arc<Value>>),
     Address(IpAddr),

@@ -1,9 +1,10 @@
 //! IP addresses and CIDRs, as in Kubernetes' CEL library.
 
-use super::{Called, Entry, Invocation, entry};
+use super::{Called, Entry, Invocation, entry, unparsed};
 use crate::cel::meter::Fault;
+use crate::cel::quote::quoted;
 use crate::cel::value::{Network, Value};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 
 type Outcome = Result<Value, Fault>;
 
@@ -80,29 +81,59 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 fn address(text: &str) -> Result<IpAddr, Fault> {
-    let wrong = |_| {
-        let why = format!("ParseAddr({text:?}): unable to parse IP");
-        Fault::error(format!(
-            "IP Address {text:?} parse error during conversion from string: {why}"
-        ))
+    let Ok(parsed) = text.parse::<IpAddr>() else {
+        return Err(Fault::error(match without_zone(text) {
+            Some(_) => format!("IP address {} with zone value is not allowed", quoted(text)),
+            None => format!(
+                "IP Address {} parse error during conversion from string: {}",
+                quoted(text),
+                unparsed::address(text)
+            ),
+        }));
     };
-    let parsed = text.parse::<IpAddr>().map_err(wrong)?;
-    if matches!(parsed, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
-        return Err(Fault::error("IPv4-mapped IPv6 address is not allowed"));
+    if is_mapped(parsed) {
+        let text = quoted(text);
+        let why = format!("IPv4-mapped IPv6 address {text} is not allowed");
+        return Err(Fault::error(why));
     }
     Ok(parsed)
 }
 
+const fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
+}
+
+/// The address of a text that names a zone, too.
+fn without_zone(text: &str) -> Option<Ipv6Addr> {
+    let (address, zone) = text.split_once('%')?;
+    address.parse().ok().filter(|_| !zone.is_empty())
+}
+
 fn network(text: &str) -> Result<Network, Fault> {
-    let wrong = || Fault::error("network address parse error");
-    let (address, bits) = text.split_once('/').ok_or_else(wrong)?;
-    let address = self::address(address)?;
-    let is_plain = bits == "0" || !bits.starts_with(['0', '+']);
-    let bits = bits.parse().ok().filter(|_| is_plain).ok_or_else(wrong)?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    if bits > most {
-        return Err(wrong());
+    let wrong = |why: &str| Fault::error(unparsed::network(text, why));
+    let (address, bits) = text.rsplit_once('/').ok_or_else(|| wrong("no '/'"))?;
+    let Ok(parsed) = address.parse::<IpAddr>() else {
+        return Err(match without_zone(address) {
+            Some(_) => wrong("IPv6 zones cannot be present in a prefix"),
+            None => wrong(&unparsed::address(address)),
+        });
+    };
+    let bad_bits = || wrong(&format!("bad bits after slash: {}", quoted(bits)));
+    let is_plain = bits == "0" || !bits.starts_with(['0', '+', '-']);
+    let number: usize = bits.parse().map_err(|_| bad_bits())?;
+    if !is_plain {
+        return Err(bad_bits());
     }
+    let most = if parsed.is_ipv4() { 32 } else { 128 };
+    let length = u8::try_from(number).ok().filter(|bits| *bits <= most);
+    let bits = length.ok_or_else(|| wrong("prefix length out of range"))?;
+    if is_mapped(parsed) {
+        let text = quoted(text);
+        return Err(Fault::error(format!(
+            "network address parse error during conversion from string: IPv4-mapped IPv6 address {text} is not allowed"
+        )));
+    }
+    let address = parsed;
     Ok(Network { address, bits })
 }
 
@@ -138,7 +169,8 @@ fn contains_address(call: &mut Invocation<'_, '_>) -> Outcome {
     let network = asked(call)?;
     let other = match call.arg(1) {
         Value::Address(address) => *address,
-        Value::Text(text) => address(text)?,
+        // Kubernetes' library does not say what is wrong with the address.
+        Value::Text(text) => address(text).map_err(|_| Fault::no_overload())?,
         _ => return Err(Fault::no_overload()),
     };
     Ok(Value::Bool(network.contains(other)))

@@ -2,6 +2,7 @@
 
 use super::{Called, Entry, Invocation, entry, times};
 use crate::cel::meter::Fault;
+use crate::cel::number;
 use crate::cel::value::Value;
 use std::sync::Arc;
 
@@ -41,13 +42,17 @@ fn size(call: &mut Invocation<'_, '_>) -> Outcome {
         .map_err(|_| Fault::error("integer overflow"))
 }
 
-fn wrong(kind: &str, text: &str) -> Fault {
-    let shown: String = text.chars().take(64).collect();
-    Fault::error(format!("{kind}: cannot convert {shown:?}"))
+/// The error of a text that does not have the form of a type.
+fn wrong(kind: &str) -> Fault {
+    Fault::error(format!("type conversion error from 'string' to '{kind}'"))
 }
 
 fn range() -> Fault {
     Fault::error("integer overflow")
+}
+
+fn unsigned_range() -> Fault {
+    Fault::error("unsigned integer overflow")
 }
 
 fn boolean(call: &mut Invocation<'_, '_>) -> Outcome {
@@ -57,9 +62,9 @@ fn boolean(call: &mut Invocation<'_, '_>) -> Outcome {
         Value::Text(text) => match &**text {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => true,
             "0" | "f" | "F" | "FALSE" | "false" | "False" => false,
-            other => return Err(wrong("bool", other)),
+            _ => return Err(wrong("bool")),
         },
-        _ => return Err(Fault::no_overload()),
+        other => return Err(Fault::no_overload_of("bool", other)),
     }))
 }
 
@@ -92,10 +97,10 @@ fn int(call: &mut Invocation<'_, '_>) -> Outcome {
             let whole = whole(*number, -TWO_TO_63, TWO_TO_63)?;
             i64::try_from(whole).map_err(|_| range())?
         }
-        Value::Text(text) => text.parse().map_err(|_| wrong("int", text))?,
+        Value::Text(text) => text.parse().map_err(|_| wrong("int"))?,
         Value::Timestamp(time) => time.seconds(),
         Value::Duration(nanos) => *nanos,
-        _ => return Err(Fault::no_overload()),
+        other => return Err(Fault::no_overload_of("int", other)),
     }))
 }
 
@@ -103,13 +108,14 @@ fn unsigned(call: &mut Invocation<'_, '_>) -> Outcome {
     parsed(call)?;
     Ok(Value::UInt(match call.arg(0) {
         Value::UInt(number) => *number,
-        Value::Int(number) => u64::try_from(*number).map_err(|_| range())?,
+        Value::Int(number) => u64::try_from(*number).map_err(|_| unsigned_range())?,
         Value::Double(number) => {
-            let whole = whole(*number, -1.0, 2.0 * TWO_TO_63)?;
-            u64::try_from(whole).map_err(|_| range())?
+            let whole = whole(*number, -1.0, 2.0 * TWO_TO_63).map_err(|_| unsigned_range())?;
+            u64::try_from(whole).map_err(|_| unsigned_range())?
         }
-        Value::Text(text) => text.parse().map_err(|_| wrong("uint", text))?,
-        _ => return Err(Fault::no_overload()),
+        Value::Text(text) if text.starts_with('+') => return Err(wrong("uint")),
+        Value::Text(text) => text.parse().map_err(|_| wrong("uint"))?,
+        other => return Err(Fault::no_overload_of("uint", other)),
     }))
 }
 
@@ -120,8 +126,8 @@ fn double(call: &mut Invocation<'_, '_>) -> Outcome {
         Value::Double(number) => *number,
         Value::Int(number) => *number as f64,
         Value::UInt(number) => *number as f64,
-        Value::Text(text) => text.parse().map_err(|_| wrong("double", text))?,
-        _ => return Err(Fault::no_overload()),
+        Value::Text(text) => number::read(text).ok_or_else(|| wrong("double"))?,
+        other => return Err(Fault::no_overload_of("double", other)),
     }))
 }
 
@@ -141,16 +147,12 @@ fn string(call: &mut Invocation<'_, '_>) -> Outcome {
         Value::Bool(value) => Value::text(&value.to_string()),
         Value::Int(number) => Value::text(&number.to_string()),
         Value::UInt(number) => Value::text(&number.to_string()),
-        Value::Double(number) => Value::text(&number.to_string()),
+        Value::Double(number) => Value::text(&number::written(*number)),
         Value::Address(address) => Value::text(&address.to_string()),
         Value::Network(network) => Value::text(&format!("{}/{}", network.address, network.bits)),
         Value::Timestamp(time) => Value::text(&time.write()),
         Value::Duration(nanos) => Value::text(&times::written(*nanos)),
-        other @ (Value::Version(_) | Value::Url(_) | Value::Format(_)) => {
-            let kind = other.type_name();
-            return Err(Fault::error(format!("no such overload: string({kind})")));
-        }
-        _ => return Err(Fault::no_overload()),
+        other => return Err(Fault::no_overload_of("string", other)),
     })
 }
 
@@ -162,7 +164,7 @@ fn bytes(call: &mut Invocation<'_, '_>) -> Outcome {
             return Ok(Value::Bytes(bytes));
         }
         Value::Text(text) => Arc::clone(text),
-        _ => return Err(Fault::no_overload()),
+        other => return Err(Fault::no_overload_of("bytes", other)),
     };
     call.meter.traverse(call.arg(0).size(), 1)?;
     call.meter.handle(text.len())?;

@@ -1,9 +1,9 @@
 //! Quantities and semantic versions, as in Kubernetes' CEL library.
 
 use super::{Called, Entry, Invocation, entry};
+use crate::cel::amount::Amount;
 use crate::cel::meter::Fault;
 use crate::cel::value::{Value, compare_versions};
-use evictd_pod::Quantity;
 use semver::Version;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ type Outcome = Result<Value, Fault>;
 pub(super) const TABLE: &[Entry] = &[
     entry("quantity", Called::Alone, (1, 1), |call| {
         let text = read(call)?;
-        let parsed = text.parse().map(Value::Quantity);
+        let parsed = Amount::parse(&text).map(Value::Quantity);
         parsed.map_err(|error| Fault::error(error.to_string()))
     }),
     entry("isQuantity", Called::Alone, (1, 1), |call| {
-        Ok(Value::Bool(read(call)?.parse::<Quantity>().is_ok()))
+        Ok(Value::Bool(Amount::parse(&read(call)?).is_ok()))
     }),
     entry("semver", Called::Alone, (1, 2), |call| {
         let parsed = version(call)?.map(|version| Value::Version(Arc::new(version)));
@@ -36,30 +36,25 @@ pub(super) const TABLE: &[Entry] = &[
         Ok(Value::Int(order(call)? as i64))
     }),
     entry("sign", Called::On, (1, 1), |call| {
-        Ok(Value::Int(quantity(call)?.cmp(&Quantity::count(0)) as i64))
+        Ok(Value::Int(quantity(call)?.sign()))
     }),
     entry("isInteger", Called::On, (1, 1), |call| {
-        Ok(Value::Bool(whole(quantity(call)?).is_some()))
+        Ok(Value::Bool(quantity(call)?.integer().is_some()))
     }),
     entry("asInteger", Called::On, (1, 1), |call| {
-        let quantity = quantity(call)?;
-        let whole = whole(quantity).map(Value::Int);
-        whole.ok_or_else(|| Fault::error(format!("asInteger: {quantity} is no integer")))
+        let integer = quantity(call)?.integer().map(Value::Int);
+        integer.ok_or_else(|| Fault::error("cannot convert value to integer"))
     }),
     entry("asApproximateFloat", Called::On, (1, 1), |call| {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "it is asked for an approximation"
-        )]
-        Ok(Value::Double(quantity(call)?.nano_value() as f64 / 1e9))
+        Ok(Value::Double(quantity(call)?.approximation()))
     }),
     entry("add", Called::On, (2, 2), |call| {
         let (one, other) = (quantity(call)?, amount(call)?);
-        Ok(Value::Quantity(one + other))
+        Ok(Value::Quantity(one.plus(other)))
     }),
     entry("sub", Called::On, (2, 2), |call| {
         let (one, other) = (quantity(call)?, amount(call)?);
-        Ok(Value::Quantity(one - other))
+        Ok(Value::Quantity(one.minus(other)))
     }),
     entry("major", Called::On, (1, 1), |call| {
         part(call, |version| version.major)
@@ -87,7 +82,7 @@ fn version(call: &mut Invocation<'_, '_>) -> Result<Result<Version, String>, Fau
         None | Some(Value::Bool(false)) => Ok(parse(&text)),
         Some(Value::Bool(true)) => {
             call.meter.handle(text.len())?;
-            Ok(parse(&normalized(&text)))
+            Ok(normalized(&text).and_then(|text| parse(&text)))
         }
         Some(_) => Err(Fault::no_overload()),
     }
@@ -104,10 +99,13 @@ fn problem(text: &str, error: &semver::Error) -> String {
     };
     let patch = rest.split(['-', '+']).next().unwrap_or_default();
     for (name, number) in [("major", major), ("minor", minor), ("patch", patch)] {
+        if number.is_empty() {
+            return "strconv.ParseUint: parsing \"\": invalid syntax".to_owned();
+        }
         if !number.bytes().all(|digit| digit.is_ascii_digit()) {
             return format!("Invalid character(s) found in {name} number {number:?}");
         }
-        if number.len() > 1 && number.starts_with('0') {
+        if has_leading_zero(number) {
             let name = match name {
                 "major" => "Major",
                 "minor" => "Minor",
@@ -116,23 +114,69 @@ fn problem(text: &str, error: &semver::Error) -> String {
             return format!("{name} number must not contain leading zeroes {number:?}");
         }
     }
-    error.to_string()
+    problem_of_labels(rest).unwrap_or_else(|| error.to_string())
 }
 
-/// Removes a `v` and leading zeros, and appends missing numbers.
-fn normalized(text: &str) -> String {
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let end = text.find(['-', '+']).unwrap_or(text.len());
-    let (numbers, rest) = text.split_at(end);
-    let numbers = numbers.split('.').map(|number| {
-        let number = number.trim_start_matches('0');
-        if number.is_empty() { "0" } else { number }
-    });
-    let mut numbers: Vec<&str> = numbers.collect();
-    while numbers.len() < 3 {
-        numbers.push("0");
+fn has_leading_zero(number: &str) -> bool {
+    number.len() > 1 && number.starts_with('0')
+}
+
+/// The error about what follows the numbers of a version.
+fn problem_of_labels(rest: &str) -> Option<String> {
+    let (rest, build) = match rest.split_once('+') {
+        Some((rest, build)) => (rest, Some(build)),
+        None => (rest, None),
+    };
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let release = rest.split_once('-').map(|(_, release)| release);
+    for label in release.into_iter().flat_map(|labels| labels.split('.')) {
+        if label.is_empty() {
+            return Some("Prerelease is empty".to_owned());
+        }
+        if label.bytes().all(|digit| digit.is_ascii_digit()) {
+            if has_leading_zero(label) {
+                return Some(format!(
+                    "Numeric PreRelease version must not contain leading zeroes {label:?}"
+                ));
+            }
+        } else if !label.bytes().all(is_valid) {
+            return Some(format!(
+                "Invalid character(s) found in prerelease {label:?}"
+            ));
+        }
     }
-    format!("{}{rest}", numbers.join("."))
+    for label in build.into_iter().flat_map(|labels| labels.split('.')) {
+        if label.is_empty() {
+            return Some("Build meta data is empty".to_owned());
+        }
+        if !label.bytes().all(is_valid) {
+            return Some(format!(
+                "Invalid character(s) found in build meta data {label:?}"
+            ));
+        }
+    }
+    None
+}
+
+/// Removes a `v` and leading zeros, and appends missing numbers. A short version has no labels.
+fn normalized(text: &str) -> Result<String, String> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let parts = text.splitn(3, '.').map(|part| {
+        let stripped = part.trim_start_matches('0');
+        match part.len() {
+            0 | 1 => part.to_owned(),
+            _ if stripped.starts_with(|first: char| first.is_ascii_digit()) => stripped.to_owned(),
+            _ => format!("0{stripped}"),
+        }
+    });
+    let mut parts: Vec<String> = parts.collect();
+    let is_labelled = |part: &String| part.contains(['+', '-']);
+    if parts.len() < 3 && parts.last().is_some_and(is_labelled) {
+        let why = "short version cannot contain PreRelease/Build meta data";
+        return Err(why.to_owned());
+    }
+    parts.resize(3, "0".to_owned());
+    Ok(parts.join("."))
 }
 
 fn order(call: &mut Invocation<'_, '_>) -> Result<Ordering, Fault> {
@@ -148,7 +192,7 @@ fn order(call: &mut Invocation<'_, '_>) -> Result<Ordering, Fault> {
 }
 
 /// The target of a quantity function, with its charge.
-fn quantity(call: &mut Invocation<'_, '_>) -> Result<Quantity, Fault> {
+fn quantity(call: &mut Invocation<'_, '_>) -> Result<Amount, Fault> {
     call.plain()?;
     match call.arg(0) {
         Value::Quantity(quantity) => Ok(*quantity),
@@ -157,18 +201,12 @@ fn quantity(call: &mut Invocation<'_, '_>) -> Result<Quantity, Fault> {
 }
 
 /// The amount to add or subtract.
-fn amount(call: &Invocation<'_, '_>) -> Result<Quantity, Fault> {
+fn amount(call: &Invocation<'_, '_>) -> Result<Amount, Fault> {
     match call.arg(1) {
         Value::Quantity(quantity) => Ok(*quantity),
-        Value::Int(number) => Ok(Quantity::count(*number)),
+        Value::Int(number) => Ok(Amount::count(*number)),
         _ => Err(Fault::no_overload()),
     }
-}
-
-/// The quantity as an integer, if it is one.
-fn whole(quantity: Quantity) -> Option<i64> {
-    let value = quantity.value();
-    (Quantity::count(value) == quantity).then_some(value)
 }
 
 fn part(call: &mut Invocation<'_, '_>, part: fn(&Version) -> u64) -> Outcome {

@@ -1,26 +1,35 @@
 //! Functions of lists, including the sets library.
 
 use super::{Called, Entry, Invocation, entry, times};
+use crate::cel::eval::NEW_LIST;
+use crate::cel::macros::SORT_BY_KEYS;
 use crate::cel::meter::{Fault, Meter};
 use crate::cel::value::{Value, Values};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 type Outcome = Result<Value, Fault>;
 
 pub(super) const TABLE: &[Entry] = &[
     entry("isSorted", Called::On, (1, 1), is_sorted),
     entry("min", Called::On, (1, 1), |call| {
-        outermost(call, Ordering::Less)
+        outermost(call, "min", Ordering::Less)
     }),
     entry("max", Called::On, (1, 1), |call| {
-        outermost(call, Ordering::Greater)
+        outermost(call, "max", Ordering::Greater)
     }),
     entry("sum", Called::On, (1, 1), sum),
     entry("includes", Called::On, (2, 2), includes),
     entry("slice", Called::On, (3, 3), slice),
-    entry("flatten", Called::On, (1, 1), flatten),
+    entry("flatten", Called::On, (1, 2), flatten),
     entry("distinct", Called::On, (1, 1), distinct),
+    entry("reverse", Called::On, (1, 1), reverse),
     entry("sort", Called::On, (1, 1), sort),
+    entry(SORT_BY_KEYS, Called::On, (2, 2), sort_by_keys),
+    entry("first", Called::On, (1, 1), |call| {
+        end(call, "first", false)
+    }),
+    entry("last", Called::On, (1, 1), |call| end(call, "last", true)),
     entry("lists.range", Called::Alone, (1, 1), range),
     entry("sets.contains", Called::Alone, (2, 2), |call| {
         let [one, other] = sets(call, 1)?;
@@ -107,12 +116,12 @@ fn is_sorted(call: &mut Invocation<'_, '_>) -> Outcome {
     Ok(Value::Bool(true))
 }
 
-fn outermost(call: &mut Invocation<'_, '_>, wanted: Ordering) -> Outcome {
+fn outermost(call: &mut Invocation<'_, '_>, name: &str, wanted: Ordering) -> Outcome {
     let list = list(call)?;
     read(&list, call.meter)?;
     let mut values = list.iter();
     let first = values.next();
-    let mut best = first.ok_or_else(|| Fault::error("min/max called on empty list"))?;
+    let mut best = first.ok_or_else(|| Fault::error(format!("{name} called on empty list")))?;
     for value in values {
         if order(value, best, call.meter)? == wanted {
             best = value;
@@ -164,8 +173,10 @@ fn includes(call: &mut Invocation<'_, '_>) -> Outcome {
     Ok(Value::Bool(false))
 }
 
-pub(super) fn reversed(list: &Values, meter: &mut Meter) -> Outcome {
-    let mut values = copied(list, meter)?;
+fn reverse(call: &mut Invocation<'_, '_>) -> Outcome {
+    let list = list(call)?;
+    created(list.len(), call.meter)?;
+    let mut values = copied(&list, call.meter)?;
     values.reverse();
     Ok(Value::List(values.into()))
 }
@@ -175,43 +186,76 @@ fn copied(list: &Values, meter: &mut Meter) -> Result<Vec<Value>, Fault> {
     Ok(list.iter().cloned().collect())
 }
 
+/// Charges a call that makes a list, and the work on its elements.
+fn created(work: u64, meter: &mut Meter) -> Result<(), Fault> {
+    meter.charge(work.saturating_add(1 + NEW_LIST))
+}
+
+/// Charges a call that compares each element of a list with each. Texts cost a tenth more.
+fn compared(list: &Values, meter: &mut Meter) -> Result<(), Fault> {
+    let pairs = list.len().saturating_mul(list.len());
+    let more = match list.get(0) {
+        Some(Value::Text(_) | Value::Bytes(_)) => pairs / 10,
+        _ => 0,
+    };
+    created(pairs.saturating_mul(2).saturating_add(more), meter)
+}
+
 fn slice(call: &mut Invocation<'_, '_>) -> Outcome {
-    call.plain()?;
     let (from, to) = (call.int(1)?, call.int(2)?);
     let list = list(call)?;
-    let places = usize::try_from(from).ok().zip(usize::try_from(to).ok());
-    let inside = places.filter(|(from, to)| from <= to && *to as u64 <= list.len());
-    let Some((from, to)) = inside else {
-        return Err(Fault::error(format!(
-            "cannot slice({from}, {to}), list is too short"
-        )));
+    let wrong = |why: String| {
+        let message = format!("cannot slice({from}, {to}), {why}");
+        Err(Fault::error(message))
     };
-    call.meter.handle_values(to as u64)?;
-    let values = list.iter().take(to).skip(from).cloned();
+    let (Ok(first), Ok(end)) = (usize::try_from(from), usize::try_from(to)) else {
+        return wrong("negative indexes not supported".to_owned());
+    };
+    if first > end {
+        return wrong("start index must be less than or equal to end index".to_owned());
+    }
+    if end as u64 > list.len() {
+        return wrong(format!("list is length {}", list.len()));
+    }
+    created((end - first) as u64, call.meter)?;
+    call.meter.handle_values(end as u64)?;
+    let values = list.iter().take(end).skip(first).cloned();
     Ok(Value::List(values.collect::<Vec<_>>().into()))
 }
 
+/// Flattens a number of levels, 1 without an argument.
 fn flatten(call: &mut Invocation<'_, '_>) -> Outcome {
-    call.plain()?;
+    let depth = call.int_or(1, 1)?;
     let list = list(call)?;
+    let levels = u64::try_from(depth).map_err(|_| Fault::error("level must be non-negative"))?;
+    created(list.len().saturating_mul(levels), call.meter)?;
     let mut values = Vec::new();
-    for value in list.iter() {
-        call.meter.handle_values(1)?;
-        match value {
-            Value::List(inner) => values.extend(copied(inner, call.meter)?),
-            value => values.push(value.clone()),
-        }
-    }
+    put_flat(&mut values, &list, levels, call.meter)?;
     Ok(Value::List(values.into()))
 }
 
+fn put_flat(
+    values: &mut Vec<Value>,
+    list: &Values,
+    levels: u64,
+    meter: &mut Meter,
+) -> Result<(), Fault> {
+    for value in list.iter() {
+        meter.handle_values(1)?;
+        match value {
+            Value::List(inner) if levels > 0 => put_flat(values, inner, levels - 1, meter)?,
+            value => values.push(value.clone()),
+        }
+    }
+    Ok(())
+}
+
 fn distinct(call: &mut Invocation<'_, '_>) -> Outcome {
-    call.plain()?;
     let list = list(call)?;
+    compared(&list, call.meter)?;
     let mut values: Vec<Value> = Vec::new();
     'values: for value in list.iter() {
         for known in &values {
-            call.meter.charge(1)?;
             if known.equals(value, call.meter)? {
                 continue 'values;
             }
@@ -223,32 +267,88 @@ fn distinct(call: &mut Invocation<'_, '_>) -> Outcome {
 }
 
 fn sort(call: &mut Invocation<'_, '_>) -> Outcome {
-    call.plain()?;
     let list = list(call)?;
-    let mut values = copied(&list, call.meter)?;
-    let mut fault = None;
-    let meter = &mut *call.meter;
-    values.sort_by(|one, other| {
-        let order = match &fault {
-            None => meter.charge(1).and_then(|()| order(one, other, meter)),
-            Some(_) => Ok(Ordering::Equal),
-        };
-        order.unwrap_or_else(|error| {
-            fault = Some(error);
-            Ordering::Equal
-        })
-    });
-    fault.map_or(Ok(Value::List(values.into())), Err)
+    sorted(&list, &list, call.meter)
 }
 
-fn range(call: &mut Invocation<'_, '_>) -> Outcome {
-    call.plain()?;
-    let count = call.int(0)?;
-    if count < 0 {
-        return Err(Fault::error("lists.range: a list has no negative size"));
+/// What `sortBy` expands to: sorts a list by a list of the keys of its elements.
+fn sort_by_keys(call: &mut Invocation<'_, '_>) -> Outcome {
+    match (call.take(0), call.take(1)) {
+        (Value::List(list), Value::List(keys)) => sorted(&list, &keys, call.meter),
+        _ => Err(Fault::no_overload()),
     }
-    call.meter
-        .handle_values(u64::try_from(count).unwrap_or(0))?;
+}
+
+fn sorted(list: &Values, keys: &Values, meter: &mut Meter) -> Outcome {
+    compared(keys, meter)?;
+    let Some(first) = keys.get(0) else {
+        return Ok(Value::List(list.clone()));
+    };
+    let rounds = list
+        .len()
+        .checked_ilog2()
+        .map_or(1, |rounds| rounds as usize + 1);
+    let mut keyed = Vec::new();
+    meter.handle_values(list.len().saturating_mul(4))?;
+    for (key, value) in keys.iter().zip(list.iter()) {
+        if !is_ordered(key) {
+            return Err(Fault::error("list elements must be comparable"));
+        }
+        if std::mem::discriminant(key) != std::mem::discriminant(&first) {
+            return Err(Fault::error("list elements must have the same type"));
+        }
+        meter.handle(key.bytes().saturating_mul(rounds))?;
+        keyed.push((key, value));
+    }
+    keyed.sort_by(|(one, _), (other, _)| key_order(one, other));
+    let values = keyed.into_iter().map(|(_, value)| value.clone());
+    Ok(Value::List(values.collect::<Vec<_>>().into()))
+}
+
+/// Whether lists of such values can be sorted.
+const fn is_ordered(key: &Value) -> bool {
+    matches!(
+        key,
+        Value::Bool(_)
+            | Value::Int(_)
+            | Value::UInt(_)
+            | Value::Double(_)
+            | Value::Text(_)
+            | Value::Bytes(_)
+            | Value::Timestamp(_)
+            | Value::Duration(_)
+    )
+}
+
+/// A total order, because sorting by any other may panic.
+fn key_order(one: &Value, other: &Value) -> Ordering {
+    let is_nan = |value: &Value| matches!(value, Value::Double(number) if number.is_nan());
+    let order = one.order(other).ok().flatten();
+    order.unwrap_or_else(|| is_nan(one).cmp(&is_nan(other)))
+}
+
+/// The first or last element, if there is one.
+fn end(call: &mut Invocation<'_, '_>, name: &str, is_last: bool) -> Outcome {
+    call.plain()?;
+    let list = match call.take(0) {
+        Value::List(list) => list,
+        other => return Err(Fault::no_overload_of(name, &other)),
+    };
+    let at = if is_last {
+        list.len().saturating_sub(1)
+    } else {
+        0
+    };
+    let found = list.get(at);
+    Ok(Value::Optional(found.map(Arc::new)))
+}
+
+/// Numbers from zero; none below zero.
+fn range(call: &mut Invocation<'_, '_>) -> Outcome {
+    let count = call.int(0)?;
+    let size = u64::try_from(count).unwrap_or(0);
+    created(size, call.meter)?;
+    call.meter.handle_values(size)?;
     Ok(Value::List(
         (0..count).map(Value::Int).collect::<Vec<_>>().into(),
     ))

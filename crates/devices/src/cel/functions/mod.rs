@@ -4,12 +4,14 @@
 mod addresses;
 mod convert;
 mod formats;
+mod formatting;
 mod kubernetes;
 mod lists;
 mod operators;
 mod optional;
 mod strings;
 mod times;
+mod unparsed;
 mod urls;
 
 use super::meter::{Fault, Meter};

@@ -56,8 +56,12 @@ fn differs(call: &mut Invocation<'_, '_>) -> Outcome {
         return Err(Fault::no_overload());
     };
     call.meter.traverse(one.smaller_size(other), 1)?;
-    let equals = one.is_equal(other, call.meter)?;
-    Ok(Value::Bool(!equals))
+    match one.is_equal(other, call.meter) {
+        Ok(equals) => Ok(Value::Bool(!equals)),
+        Err(Fault::Cost) => Err(Fault::Cost),
+        // Values that refuse to be compared are not equal.
+        Err(Fault::Error(_)) => Ok(Value::Bool(true)),
+    }
 }
 
 fn order(call: &mut Invocation<'_, '_>, holds: fn(Ordering) -> bool) -> Outcome {

@@ -30,19 +30,31 @@ pub(super) const TABLE: &[Entry] = &[
         let inner = inner(call)?;
         inner.ok_or_else(|| Fault::error("optional.none() dereference"))
     }),
-    entry("or", Called::On, (2, 2), |call| {
-        let inner = inner(call)?.map(Arc::new);
-        match (inner, call.take(1)) {
-            (Some(inner), _) => Ok(Value::Optional(Some(inner))),
-            (None, Value::Optional(other)) => Ok(Value::Optional(other)),
-            _ => Err(Fault::no_overload()),
-        }
+    entry("optional.unwrap", Called::Alone, (1, 1), |call| {
+        unwrap(call, "optional.unwrap")
     }),
-    entry("orValue", Called::On, (2, 2), |call| {
-        let inner = inner(call)?;
-        Ok(inner.unwrap_or_else(|| call.take(1)))
+    entry("unwrapOpt", Called::On, (1, 1), |call| {
+        unwrap(call, "unwrapOpt")
     }),
 ];
+
+/// The contents of a list of optionals, without the empty ones.
+fn unwrap(call: &mut Invocation<'_, '_>, name: &str) -> Outcome {
+    call.plain()?;
+    let target = call.take(0);
+    let Value::List(list) = &target else {
+        return Err(Fault::no_overload_of(name, &target));
+    };
+    let mut values = Vec::new();
+    for element in list.iter() {
+        call.meter.handle_values(1)?;
+        match element {
+            Value::Optional(inner) => values.extend(inner.as_deref().cloned()),
+            _ => return Err(Fault::no_overload_of(name, &target)),
+        }
+    }
+    Ok(Value::List(values.into()))
+}
 
 fn inner(call: &mut Invocation<'_, '_>) -> Result<Option<Value>, Fault> {
     call.plain()?;

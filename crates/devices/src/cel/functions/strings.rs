@@ -1,11 +1,10 @@
 //! Functions of strings. Indices count characters.
 
-use super::{Called, Entry, Invocation, entry, lists, times, with_pattern};
-use crate::cel::meter::{Fault, Meter};
+use super::{Called, Entry, Invocation, entry, formatting, lists, with_pattern};
+use crate::cel::meter::Fault;
 use crate::cel::pattern::Pattern;
 use crate::cel::value::Value;
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 type Outcome = Result<Value, Fault>;
 
@@ -40,11 +39,10 @@ pub(super) const TABLE: &[Entry] = &[
     entry("replace", Called::On, (3, 4), replace),
     entry("split", Called::On, (2, 3), split),
     entry("join", Called::On, (1, 2), join),
-    entry("format", Called::On, (2, 2), format),
+    entry("format", Called::On, (2, 2), formatting::format),
     entry("strings.quote", Called::Alone, (1, 1), |call| {
         changed(call, quoted)
     }),
-    entry("reverse", Called::On, (1, 1), reverse),
 ];
 
 /// Two strings; the first is charged as read once.
@@ -153,11 +151,12 @@ fn index_of(call: &mut Invocation<'_, '_>, last: bool) -> Outcome {
     let characters = |text: &str| i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     let length = characters(&text);
     let from = call.int_or(2, if last { length } else { 0 })?;
+    // Kubernetes' library finds an empty text at any index.
+    if other.is_empty() {
+        return Ok(Value::Int(from));
+    }
     if from < 0 {
         return Err(outside(from));
-    }
-    if other.is_empty() {
-        return Ok(Value::Int(from.min(length)));
     }
     let is_outside = from >= length && call.args.len() > 2;
     let at = place(&text, from).filter(|_| !is_outside);
@@ -184,17 +183,19 @@ fn substring(call: &mut Invocation<'_, '_>) -> Outcome {
     call.meter.traverse(call.arg(0).size(), 1)?;
     call.meter.handle(text.len())?;
     let (from, to) = (call.int(1)?, call.int_or(2, -1)?);
+    let has_end = call.args.len() > 2;
+    if has_end && from > to {
+        return Err(Fault::error(format!(
+            "invalid substring range. start: {from}, end: {to}"
+        )));
+    }
     let start = place(&text, from).ok_or_else(|| outside(from))?;
-    let end = if call.args.len() > 2 {
+    let end = if has_end {
         place(&text, to).ok_or_else(|| outside(to))?
     } else {
         text.len()
     };
-    let part = text.get(start..end);
-    let part = part.ok_or_else(|| {
-        Fault::error(format!("invalid substring range. start: {from}, end: {to}"))
-    })?;
-    Ok(Value::text(part))
+    Ok(Value::text(text.get(start..end).unwrap_or_default()))
 }
 
 fn replace(call: &mut Invocation<'_, '_>) -> Outcome {
@@ -268,152 +269,6 @@ fn join(call: &mut Invocation<'_, '_>) -> Outcome {
     Ok(joined)
 }
 
-/// `'%s has %d'.format([name, count])`, with the verbs `s`, `d`, `f`, `x`, `X`, `o` and `b`.
-fn format(call: &mut Invocation<'_, '_>) -> Outcome {
-    let text = call.text(0)?;
-    call.meter.traverse(call.arg(0).size(), 1)?;
-    let Value::List(list) = call.take(1) else {
-        return Err(Fault::no_overload());
-    };
-    let mut values = list.iter();
-    let mut written = String::new();
-    let mut rest = text.chars();
-    while let Some(next) = rest.next() {
-        call.meter.handle(4)?;
-        if next != '%' {
-            written.push(next);
-            continue;
-        }
-        let mut verb = rest.next();
-        if verb == Some('%') {
-            written.push('%');
-            continue;
-        }
-        let mut precision = 6usize;
-        if verb == Some('.') {
-            let (digits, after) = digits(rest.clone());
-            precision = digits;
-            rest = after;
-            verb = rest.next();
-        }
-        let value = values
-            .next()
-            .ok_or_else(|| Fault::error("index out of range in format"))?;
-        write_value(&mut written, verb, precision, value, call.meter)?;
-    }
-    Ok(Value::Text(written.into()))
-}
-
-/// Parses a number of at most two digits. Returns the rest, too.
-fn digits(mut rest: std::str::Chars<'_>) -> (usize, std::str::Chars<'_>) {
-    let mut number = 0;
-    for _ in 0..2 {
-        let mut ahead = rest.clone();
-        let Some(digit) = ahead.next().and_then(|character| character.to_digit(10)) else {
-            break;
-        };
-        number = number * 10 + digit as usize;
-        rest = ahead;
-    }
-    (number, rest)
-}
-
-fn write_value(
-    written: &mut String,
-    verb: Option<char>,
-    precision: usize,
-    value: &Value,
-    meter: &mut Meter,
-) -> Result<(), Fault> {
-    meter.handle(value.bytes().saturating_mul(2).saturating_add(precision))?;
-    #[expect(clippy::cast_precision_loss, reason = "so the language has it")]
-    let done = match (verb, value) {
-        (Some('s'), value) => return write_text(written, value, meter),
-        (Some('d'), Value::Int(number)) => write!(written, "{number}"),
-        (Some('d'), Value::UInt(number)) => write!(written, "{number}"),
-        (Some('f'), Value::Double(number)) => write!(written, "{number:.precision$}"),
-        (Some('f'), Value::Int(number)) => write!(written, "{:.precision$}", *number as f64),
-        (Some('f'), Value::UInt(number)) => write!(written, "{:.precision$}", *number as f64),
-        (Some(verb @ ('x' | 'X' | 'o' | 'b')), Value::Int(number)) => {
-            let sign = if *number < 0 { "-" } else { "" };
-            write!(written, "{sign}{}", digits_of(number.unsigned_abs(), verb))
-        }
-        (Some(verb @ ('x' | 'X' | 'o' | 'b')), Value::UInt(number)) => {
-            write!(written, "{}", digits_of(*number, verb))
-        }
-        (Some('b'), Value::Bool(value)) => write!(written, "{}", i32::from(*value)),
-        (Some(verb @ ('x' | 'X')), Value::Text(text)) => {
-            hexadecimal(written, text.as_bytes(), verb)
-        }
-        (Some(verb @ ('x' | 'X')), Value::Bytes(bytes)) => hexadecimal(written, bytes, verb),
-        _ => return Err(Fault::error("could not parse formatting clause")),
-    };
-    done.map_err(|_| Fault::error("could not write a text"))
-}
-
-fn digits_of(number: u64, verb: char) -> String {
-    match verb {
-        'x' => format!("{number:x}"),
-        'X' => format!("{number:X}"),
-        'o' => format!("{number:o}"),
-        _ => format!("{number:b}"),
-    }
-}
-
-fn hexadecimal(written: &mut String, bytes: &[u8], verb: char) -> std::fmt::Result {
-    bytes.iter().try_for_each(|byte| match verb {
-        'x' => write!(written, "{byte:02x}"),
-        _ => write!(written, "{byte:02X}"),
-    })
-}
-
-/// Formats a value and its contents as `%s` does.
-fn write_text(written: &mut String, value: &Value, meter: &mut Meter) -> Result<(), Fault> {
-    meter.handle(value.bytes().saturating_add(2))?;
-    let done = match value {
-        Value::Text(text) => write!(written, "{text}"),
-        Value::Bytes(bytes) => write!(written, "{}", String::from_utf8_lossy(bytes)),
-        Value::Bool(value) => write!(written, "{value}"),
-        Value::Int(number) => write!(written, "{number}"),
-        Value::UInt(number) => write!(written, "{number}"),
-        Value::Double(number) => write!(written, "{number}"),
-        Value::Null => write!(written, "null"),
-        Value::Type(name) => write!(written, "{name}"),
-        Value::Timestamp(time) => write!(written, "{}", time.write()),
-        Value::Duration(nanos) => write!(written, "{}", times::written(*nanos)),
-        Value::List(list) => {
-            written.push('[');
-            for (at, element) in list.iter().enumerate() {
-                written.push_str(if at > 0 { ", " } else { "" });
-                write_text(written, element, meter)?;
-            }
-            written.push(']');
-            Ok(())
-        }
-        Value::Map(map) => {
-            written.push('{');
-            for (at, (key, value)) in map.entries.iter().enumerate() {
-                written.push_str(if at > 0 { ", " } else { "" });
-                write_text(written, &key.value(), meter)?;
-                written.push_str(": ");
-                write_text(written, value, meter)?;
-            }
-            written.push('}');
-            Ok(())
-        }
-        Value::Quantity(_)
-        | Value::Version(_)
-        | Value::Optional(_)
-        | Value::Address(_)
-        | Value::Network(_)
-        | Value::Url(_)
-        | Value::Format(_) => {
-            return Err(Fault::error("could not parse formatting clause"));
-        }
-    };
-    done.map_err(|_| Fault::error("could not write a text"))
-}
-
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
@@ -432,17 +287,4 @@ fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
-}
-
-/// Works on lists, too.
-fn reverse(call: &mut Invocation<'_, '_>) -> Outcome {
-    call.plain()?;
-    match call.take(0) {
-        Value::Text(text) => {
-            call.meter.handle(text.len())?;
-            Ok(Value::text(&text.chars().rev().collect::<String>()))
-        }
-        Value::List(list) => lists::reversed(&list, call.meter),
-        _ => Err(Fault::no_overload()),
-    }
 }

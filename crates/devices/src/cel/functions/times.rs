@@ -70,7 +70,7 @@ fn timestamp(call: &mut Invocation<'_, '_>) -> Outcome {
             call.meter.read(&text)?;
             Timestamp::read(&text).ok_or_else(|| no_conversion(TIMESTAMP))?
         }
-        _ => return Err(Fault::no_overload()),
+        other => return Err(Fault::no_overload_of("timestamp", other)),
     };
     Ok(Value::Timestamp(read))
 }
@@ -85,7 +85,7 @@ fn duration(call: &mut Invocation<'_, '_>) -> Outcome {
             let parsed = duration::parse(&text).map_err(|_| no_conversion(DURATION))?;
             i64::try_from(parsed.as_nanos()).map_err(|_| duration_overflow())?
         }
-        _ => return Err(Fault::no_overload()),
+        other => return Err(Fault::no_overload_of("duration", other)),
     };
     Ok(Value::Duration(nanos))
 }

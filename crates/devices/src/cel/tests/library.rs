@@ -165,7 +165,10 @@ fn invalid_times_are_found_when_a_selector_is_compiled() {
             "timestamp(253402300800) == timestamp(0)",
             "timestamp overflow",
         ),
-        ("int('a') == 1", "cannot convert"),
+        (
+            "int('a') == 1",
+            "type conversion error from 'string' to 'int'",
+        ),
     ] {
         assert!(
             Expression::compile(text).unwrap_err().contains(why),
