@@ -67,6 +67,25 @@ const STRATEGY: Known = &[
     ),
 ];
 
+const OF_EXTENDER: Known = &[
+    ("extender.urlPrefix", Url),
+    ("extender.httpTimeout", Duration),
+    ("extender.onSessionOpenVerb", Text),
+    ("extender.onSessionCloseVerb", Text),
+    ("extender.predicateVerb", Text),
+    ("extender.prioritizeVerb", Text),
+    ("extender.preemptableVerb", Text),
+    ("extender.reclaimableVerb", Text),
+    ("extender.queueOverusedVerb", Text),
+    ("extender.jobEnqueueableVerb", Text),
+    ("extender.jobEnqueuedVerb", Text),
+    ("extender.jobReadyVerb", Text),
+    ("extender.allocateFuncVerb", Text),
+    ("extender.deallocateFuncVerb", Text),
+    ("extender.ignorable", Boolean),
+    ("extender.managedResources", Texts),
+];
+
 /// The keys of `metrics` at the top.
 pub(super) const OF_METRICS: Known = &[
     ("type", Any),
@@ -161,24 +180,7 @@ impl PluginName {
                 ("metricsPeriod", Duration),
                 ("strategies", Items(STRATEGY)),
             ],
-            Self::Extender => &[
-                ("extender.urlPrefix", Url),
-                ("extender.httpTimeout", Duration),
-                ("extender.onSessionOpenVerb", Text),
-                ("extender.onSessionCloseVerb", Text),
-                ("extender.predicateVerb", Text),
-                ("extender.prioritizeVerb", Text),
-                ("extender.preemptableVerb", Text),
-                ("extender.reclaimableVerb", Text),
-                ("extender.queueOverusedVerb", Text),
-                ("extender.jobEnqueueableVerb", Text),
-                ("extender.jobEnqueuedVerb", Text),
-                ("extender.jobReadyVerb", Text),
-                ("extender.allocateFuncVerb", Text),
-                ("extender.deallocateFuncVerb", Text),
-                ("extender.ignorable", Boolean),
-                ("extender.managedResources", Texts),
-            ],
+            Self::Extender => OF_EXTENDER,
             Self::Tdm => &[
                 ("tdm.revocable-zone.*", Text),
                 ("tdm.evict.period", Duration),

@@ -255,14 +255,16 @@ fn rules_of(snapshot: &Snapshot, queue: QueueId, inherits: bool) -> Option<Rules
     None
 }
 
+/// The limits by group, as the annotation of a queue has them.
+type GroupLimits = BTreeMap<Box<str>, Option<ResourceList>>;
+
 fn limits_of((id, queue): (QueueId, &Queue)) -> Option<(QueueId, Limits)> {
     let text = queue
         .group_limits
         .as_deref()
         .filter(|text| !text.is_empty())?;
     // What is null has no limits.
-    type Groups = BTreeMap<Box<str>, Option<ResourceList>>;
-    let read: Result<Option<Groups>, _> = serde_json::from_str(text);
+    let read: Result<Option<GroupLimits>, _> = serde_json::from_str(text);
     let invalid = read.is_err();
     let groups = read.ok().flatten().into_iter().flatten();
     let limits = Limits {
