@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_scheduling::simulation::{SequenceFile, run_sequence};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -34,7 +35,7 @@ fn every_attempt_equals_that_of_kube_scheduler() {
         let path = entry.unwrap().path();
         let case: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let file = SequenceFile::deserialize(&case["input"]).unwrap();
-        let sequence = file.read().unwrap();
+        let sequence = file.read(Timestamp::UNIX_EPOCH).unwrap();
         let actual =
             serde_json::to_value(run_sequence(&sequence, &mut |_, _| {}).unwrap()).unwrap();
         let (actual, wanted) = (without_empty(&actual), without_empty(&case["expected"]));
@@ -97,7 +98,8 @@ fn pods_whose_devices_are_never_bound_are_given_up_after_any_backoff() {
         let config = json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
             "podInitialBackoffSeconds": backoff, "podMaxBackoffSeconds": backoff });
         let input = json!({ "objects": objects, "pending": pending, "config": config });
-        let sequence = SequenceFile::deserialize(&input).unwrap().read().unwrap();
+        let file = SequenceFile::deserialize(&input).unwrap();
+        let sequence = file.read(Timestamp::UNIX_EPOCH).unwrap();
         let outcome = run_sequence(&sequence, &mut |_, _| {}).unwrap();
         let outcome = serde_json::to_value(outcome).unwrap();
         assert_eq!(outcome["givenUp"], given_up, "{backoff}: {outcome}");

@@ -2,8 +2,8 @@
 //! server rejects expressions by such an estimate. This one is never higher, because unknown sizes count little here,
 //! so it rejects nothing that the server accepted.
 
-use super::eval::NEW_LIST;
 use super::macros::SORT_BY_KEYS;
+use super::meter::NEW_LIST;
 use super::plan::{Call, Extension, Fold, Node, Select, Step};
 use super::value::Value;
 

@@ -3,13 +3,12 @@
 //! chain is a conditional branch or a key.
 
 use super::functions::Invocation;
-use super::meter::{Fault, Meter};
+use super::meter::{Fault, Meter, NEW_LIST};
 use super::plan::{Call, Extension, Fold, Node, OrElse, Select, Step};
 use super::value::{Key, Map, Value, Values};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) const NEW_LIST: u64 = 10;
 const NEW_MAP: u64 = 30;
 
 type Outcome = Result<Value, Fault>;

@@ -2,8 +2,10 @@
 //! there. Work that units do not reflect, such as building a long string, is counted separately, so that every
 //! evaluation ends soon.
 
-use super::value::Value;
+use std::fmt;
 
+/// The cost of a new list.
+pub(crate) const NEW_LIST: u64 = 10;
 /// The maximum cost of an evaluation, in units.
 pub(crate) const MOST_COST: u64 = 1_000_000;
 /// The maximum number of bytes that an evaluation may build or compare.
@@ -37,9 +39,9 @@ impl Fault {
         Self::error("no such overload")
     }
 
-    /// The error of a function that is called on a value of a wrong type.
-    pub(crate) fn no_overload_of(name: &str, value: &Value) -> Self {
-        Self::error(format!("no such overload: {name}({})", value.type_name()))
+    /// The error of a function that is called on a value of this wrong type.
+    pub(crate) fn no_overload_of(name: &str, type_name: impl fmt::Display) -> Self {
+        Self::error(format!("no such overload: {name}({type_name})"))
     }
 
     /// Kubernetes' message.

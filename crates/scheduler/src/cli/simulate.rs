@@ -18,6 +18,7 @@ use evictd_pod::compatibility::Compatibility;
 use evictd_scheduling::Framework;
 use evictd_scheduling::config::InvalidField;
 use evictd_scheduling::simulation::{self, Sequence, SequenceFile, SequenceOutcome, Timeline};
+use jiff::Timestamp;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -122,7 +123,7 @@ impl Arguments {
         }
         let file: SequenceFile = document.parse().map_err(Failure::input)?;
         let compatibility = self.emulation.of_files()?;
-        let outcome = file.read().and_then(|mut sequence| {
+        let outcome = file.read(Timestamp::now()).and_then(|mut sequence| {
             sequence.compatibility = compatibility;
             placed(&sequence)
         });

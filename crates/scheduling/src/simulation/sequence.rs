@@ -29,9 +29,8 @@ use std::sync::Arc;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SequenceFile {
-    /// The start; without it the present moment, with which the times of objects are compared.
-    #[serde(default = "Timestamp::now")]
-    now: Timestamp,
+    /// The start, with which the times of objects are compared; the present without it.
+    now: Option<Timestamp>,
     /// The statuses that drivers of devices write.
     #[serde(default, deserialize_with = "null_is_default")]
     driver: Vec<DriverStep>,
@@ -45,11 +44,11 @@ pub struct SequenceFile {
 }
 
 impl SequenceFile {
-    /// Reads its objects, and completes pods that no API server has stored.
+    /// Reads its objects, and completes pods that no API server has stored. It begins at `present` unless it says when.
     ///
     /// # Errors
     /// Every error of the file, with its field.
-    pub fn read(self) -> Result<Sequence, Vec<InvalidField>> {
+    pub fn read(self, present: Timestamp) -> Result<Sequence, Vec<InvalidField>> {
         let mut errors = Vec::new();
         let mut read = |list: &[Value], name: &str| -> Vec<Object> {
             list.iter()
@@ -87,7 +86,7 @@ impl SequenceFile {
             return Err(errors);
         }
         Ok(Sequence {
-            now: self.now,
+            now: self.now.unwrap_or(present),
             config: self.config,
             objects,
             pending,

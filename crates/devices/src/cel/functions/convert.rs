@@ -64,7 +64,7 @@ fn boolean(call: &mut Invocation<'_, '_>) -> Outcome {
             "0" | "f" | "F" | "FALSE" | "false" | "False" => false,
             _ => return Err(wrong("bool")),
         },
-        other => return Err(Fault::no_overload_of("bool", other)),
+        other => return Err(Fault::no_overload_of("bool", other.type_name())),
     }))
 }
 
@@ -100,7 +100,7 @@ fn int(call: &mut Invocation<'_, '_>) -> Outcome {
         Value::Text(text) => text.parse().map_err(|_| wrong("int"))?,
         Value::Timestamp(time) => time.seconds(),
         Value::Duration(nanos) => *nanos,
-        other => return Err(Fault::no_overload_of("int", other)),
+        other => return Err(Fault::no_overload_of("int", other.type_name())),
     }))
 }
 
@@ -115,7 +115,7 @@ fn unsigned(call: &mut Invocation<'_, '_>) -> Outcome {
         }
         Value::Text(text) if text.starts_with('+') => return Err(wrong("uint")),
         Value::Text(text) => text.parse().map_err(|_| wrong("uint"))?,
-        other => return Err(Fault::no_overload_of("uint", other)),
+        other => return Err(Fault::no_overload_of("uint", other.type_name())),
     }))
 }
 
@@ -127,7 +127,7 @@ fn double(call: &mut Invocation<'_, '_>) -> Outcome {
         Value::Int(number) => *number as f64,
         Value::UInt(number) => *number as f64,
         Value::Text(text) => number::read(text).ok_or_else(|| wrong("double"))?,
-        other => return Err(Fault::no_overload_of("double", other)),
+        other => return Err(Fault::no_overload_of("double", other.type_name())),
     }))
 }
 
@@ -152,7 +152,7 @@ fn string(call: &mut Invocation<'_, '_>) -> Outcome {
         Value::Network(network) => Value::text(&format!("{}/{}", network.address, network.bits)),
         Value::Timestamp(time) => Value::text(&time.write()),
         Value::Duration(nanos) => Value::text(&times::written(*nanos)),
-        other => return Err(Fault::no_overload_of("string", other)),
+        other => return Err(Fault::no_overload_of("string", other.type_name())),
     })
 }
 
@@ -164,7 +164,7 @@ fn bytes(call: &mut Invocation<'_, '_>) -> Outcome {
             return Ok(Value::Bytes(bytes));
         }
         Value::Text(text) => Arc::clone(text),
-        other => return Err(Fault::no_overload_of("bytes", other)),
+        other => return Err(Fault::no_overload_of("bytes", other.type_name())),
     };
     call.meter.traverse(call.arg(0).size(), 1)?;
     call.meter.handle(text.len())?;

@@ -1,9 +1,8 @@
 //! Functions of lists, including the sets library.
 
 use super::{Called, Entry, Invocation, entry, times};
-use crate::cel::eval::NEW_LIST;
 use crate::cel::macros::SORT_BY_KEYS;
-use crate::cel::meter::{Fault, Meter};
+use crate::cel::meter::{Fault, Meter, NEW_LIST};
 use crate::cel::value::{Value, Values};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -332,7 +331,7 @@ fn end(call: &mut Invocation<'_, '_>, name: &str, is_last: bool) -> Outcome {
     call.plain()?;
     let list = match call.take(0) {
         Value::List(list) => list,
-        other => return Err(Fault::no_overload_of(name, &other)),
+        other => return Err(Fault::no_overload_of(name, other.type_name())),
     };
     let at = if is_last {
         list.len().saturating_sub(1)

@@ -43,14 +43,14 @@ fn unwrap(call: &mut Invocation<'_, '_>, name: &str) -> Outcome {
     call.plain()?;
     let target = call.take(0);
     let Value::List(list) = &target else {
-        return Err(Fault::no_overload_of(name, &target));
+        return Err(Fault::no_overload_of(name, target.type_name()));
     };
     let mut values = Vec::new();
     for element in list.iter() {
         call.meter.handle_values(1)?;
         match element {
             Value::Optional(inner) => values.extend(inner.as_deref().cloned()),
-            _ => return Err(Fault::no_overload_of(name, &target)),
+            _ => return Err(Fault::no_overload_of(name, target.type_name())),
         }
     }
     Ok(Value::List(values.into()))

@@ -70,7 +70,7 @@ fn timestamp(call: &mut Invocation<'_, '_>) -> Outcome {
             call.meter.read(&text)?;
             Timestamp::read(&text).ok_or_else(|| no_conversion(TIMESTAMP))?
         }
-        other => return Err(Fault::no_overload_of("timestamp", other)),
+        other => return Err(Fault::no_overload_of("timestamp", other.type_name())),
     };
     Ok(Value::Timestamp(read))
 }
@@ -85,7 +85,7 @@ fn duration(call: &mut Invocation<'_, '_>) -> Outcome {
             let parsed = duration::parse(&text).map_err(|_| no_conversion(DURATION))?;
             i64::try_from(parsed.as_nanos()).map_err(|_| duration_overflow())?
         }
-        other => return Err(Fault::no_overload_of("duration", other)),
+        other => return Err(Fault::no_overload_of("duration", other.type_name())),
     };
     Ok(Value::Duration(nanos))
 }
