@@ -10,7 +10,7 @@ fuzz_target!(|text: &[u8]| {
         return;
     };
     let outcome = file
-        .read()
+        .read(jiff::Timestamp::UNIX_EPOCH)
         .and_then(|sequence| run_sequence(&sequence, &mut |_, _| {}));
     match outcome {
         Err(mistakes) => assert!(mistakes.iter().all(|own| !own.field.is_empty())),
