@@ -146,7 +146,8 @@ pub enum Difference {
     /// (S6-175). Its preempt leaves such jobs out, its reclaim ignores the topology (S6-191), and parts of one name are one.
     UnknownTopologyWaits,
     /// The actions for gangs and shuffle evict no pod that is critical for the cluster and nothing beyond a disruption
-    /// budget, whatever the tiers. Volcano's ignore budgets, and critical pods under some tiers (S6-198).
+    /// budget, whatever the tiers. Volcano's ignore budgets, and critical pods under some tiers (S6-198). The budget of a
+    /// job for plugin tdm holds over all zones. In Volcano each zone may use it up, and a job below it loses a pod (S6-215).
     SpareProtectedPods,
     /// A node with unknown use, or with figures that are too old or of the future, takes no pods of others and loses none.
     /// Plugin rescheduling evicts no pod for which no other node has room, and plugin usage estimates pods that are younger

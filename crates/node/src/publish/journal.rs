@@ -10,7 +10,7 @@ use crate::{
 };
 use evictd_decision::{
     Cause, Decision,
-    record::{Contents, Record},
+    record::{Contents, Record, Survivor},
 };
 use evictd_departures::{ADMITTED, Departure, Purpose};
 use evictd_eviction::Returned;
@@ -193,12 +193,24 @@ fn terminated(ended: &Terminated<'_>) {
             EVICTD_DECISION_ID = departure.id,
             EVICTD_POD = departure.pod,
             EVICTD_POD_UID = departure.uid,
-            "{} is not gone: {} processes have survived SIGKILL, the first is {:?}",
+            "{} is not gone: {}",
             departure.pod,
-            termination.survivors.len(),
-            termination.survivors.first()
+            survivors(&termination.survivors)
         ),
     }
+}
+
+/// `2 processes have survived SIGKILL, first busybox (pid 7, state D)`
+fn survivors(all: &[Survivor]) -> String {
+    let count = match all.len() {
+        1 => "1 process has".to_owned(),
+        many => format!("{many} processes have"),
+    };
+    let first = all.first().map(|first| {
+        let Survivor { pid, name, state } = first;
+        format!(", first {name} (pid {pid}, state {state})")
+    });
+    format!("{count} survived SIGKILL{}", first.unwrap_or_default())
 }
 
 fn found_gone(ended: &Terminated<'_>) {
@@ -284,6 +296,19 @@ mod tests {
     use evictd_testkit::testing::logged;
     use jiff::SignedDuration;
     use jiff::Timestamp;
+
+    #[test]
+    fn processes_that_survive_are_told_in_words() {
+        let one = Survivor {
+            pid: 7,
+            name: "busybox".to_owned(),
+            state: 'D',
+        };
+        let told = "1 process has survived SIGKILL, first busybox (pid 7, state D)";
+        assert_eq!(survivors(std::slice::from_ref(&one)), told);
+        let told = "2 processes have survived SIGKILL, first busybox (pid 7, state D)";
+        assert_eq!(survivors(&[one.clone(), one]), told);
+    }
 
     #[test]
     fn journalctl_explains_every_kind_of_decision() {
