@@ -227,7 +227,7 @@ fn with_110_pods_on_a_calm_machine_it_costs_next_to_nothing() {
     });
 }
 
-/// What a start leaves behind depends on how busy the machine is: of three starts the middle one counts.
+/// The memory after a start depends on how busy the machine is: of three starts the middle one counts.
 #[test]
 fn with_110_pods_from_an_api_server_it_holds_no_more_of_them_than_it_needs() {
     let starts: Vec<[u64; 2]> = (0..3).filter_map(|_| held_in_a_cluster()).collect();

@@ -308,8 +308,8 @@ impl Estimate {
     }
 }
 
-/// The cost of a function that makes a list, and its result. The API server takes the square of a length for the length
-/// of what compares each pair of elements.
+/// The cost of a function that makes a list, and its result. Where each pair of elements is compared, the API server counts
+/// the square of the length.
 fn lists(name: &str, list: &Shape, keys: &Shape) -> Estimated {
     let compared = if name == SORT_BY_KEYS { keys } else { list };
     let Some(size) = compared.size() else {

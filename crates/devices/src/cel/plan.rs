@@ -36,7 +36,7 @@ pub(crate) enum Node {
     /// Membership in a list of constants. It is a lookup, so it costs nothing.
     Among(Box<Node>, BTreeSet<Key>),
     Call(Call),
-    /// An optional, and what is evaluated in its place if it is empty.
+    /// An optional, and the alternative that is evaluated if it is empty.
     OrElse(Box<[Node; 2]>, OrElse),
     /// The elements, and whether each is dropped if it is an empty optional.
     List(Vec<(Node, bool)>),

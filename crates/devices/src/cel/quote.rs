@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// The text between quotes, with escapes for what cannot be printed.
+/// The text in quotes; characters that cannot be printed are escaped.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

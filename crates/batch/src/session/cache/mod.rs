@@ -275,7 +275,7 @@ impl Cache {
         job.refused = refused;
         job.min_resources = need;
         let list = wire.spec.min_resources.as_ref();
-        // What the amounts of a session do not have: names of quotas alone, named zeros and parts of a thousandth.
+        // The amounts of a session lose names that only quotas know, named zeros and parts of a thousandth.
         let of_quota = |(name, amount): (&str, &Quantity)| {
             let amount = amount.nano_value();
             amount == 0

@@ -263,7 +263,7 @@ fn limits_of((id, queue): (QueueId, &Queue)) -> Option<(QueueId, Limits)> {
         .group_limits
         .as_deref()
         .filter(|text| !text.is_empty())?;
-    // What is null has no limits.
+    // Null limits nothing, as in Volcano.
     let read: Result<Option<GroupLimits>, _> = serde_json::from_str(text);
     let invalid = read.is_err();
     let groups = read.ok().flatten().into_iter().flatten();

@@ -170,16 +170,14 @@ impl Plugin for Rescheduling {
         let sum = |node: &Use| node.percents.map_or(0.0, |percents| percents.iter().sum());
         high.sort_by(|one, other| f64::total_cmp(&sum(other), &sum(one)));
         let all: HashSet<TaskId> = running.iter().copied().collect();
-        let name = |task: TaskId| snapshot.tasks[task].key.split_once('/');
+        let name = |task: TaskId| Some(snapshot.tasks[task].key.split_once('/')?.1);
         // Volcano takes the first running pod of that name, of whatever namespace and node.
         let victim = |task: TaskId| {
             if self.keeps_to_room() {
                 return all.contains(&task).then_some(task);
             }
-            let is_named = |other: &TaskId| {
-                name(*other).map(|(_, name)| name) == name(task).map(|(_, name)| name)
-            };
-            running.iter().copied().find(is_named)
+            let mut running = running.iter().copied();
+            running.find(|other| name(*other) == name(task))
         };
         let mut victims = Vec::new();
         for node in high {

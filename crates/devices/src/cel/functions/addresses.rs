@@ -169,7 +169,7 @@ fn contains_address(call: &mut Invocation<'_, '_>) -> Outcome {
     let network = asked(call)?;
     let other = match call.arg(1) {
         Value::Address(address) => *address,
-        // Kubernetes' library does not say what is wrong with the address.
+        // Kubernetes' library gives no reason for an invalid address here.
         Value::Text(text) => address(text).map_err(|_| Fault::no_overload())?,
         _ => return Err(Fault::no_overload()),
     };

@@ -123,7 +123,7 @@ fn write_value(
     Ok(())
 }
 
-/// A double, or a text for what no double literal can be.
+/// A double, or one of the texts for infinity and NaN, which have no literal.
 fn double(value: &Value) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),

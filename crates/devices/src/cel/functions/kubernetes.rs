@@ -121,7 +121,7 @@ fn has_leading_zero(number: &str) -> bool {
     number.len() > 1 && number.starts_with('0')
 }
 
-/// The error about what follows the numbers of a version.
+/// The error of an invalid prerelease or build label.
 fn problem_of_labels(rest: &str) -> Option<String> {
     let (rest, build) = match rest.split_once('+') {
         Some((rest, build)) => (rest, Some(build)),

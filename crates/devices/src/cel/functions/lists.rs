@@ -270,7 +270,7 @@ fn sort(call: &mut Invocation<'_, '_>) -> Outcome {
     sorted(&list, &list, call.meter)
 }
 
-/// What `sortBy` expands to: sorts a list by a list of the keys of its elements.
+/// Sorts a list by the list of its elements' keys. The macro `sortBy` calls it.
 fn sort_by_keys(call: &mut Invocation<'_, '_>) -> Outcome {
     match (call.take(0), call.take(1)) {
         (Value::List(list), Value::List(keys)) => sorted(&list, &keys, call.meter),

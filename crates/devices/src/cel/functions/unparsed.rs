@@ -5,7 +5,7 @@ use crate::cel::quote::quoted;
 /// A reason, and the rest of the text at the mistake, if it is named.
 type Reason<'t> = (&'static str, &'t str);
 
-/// The reason for a text that does not parse as an address.
+/// The error of an invalid address.
 pub(super) fn address(text: &str) -> String {
     let (why, rest) = reason(text);
     let text = quoted(text);
@@ -16,7 +16,7 @@ pub(super) fn address(text: &str) -> String {
     format!("ParseAddr({text}): {why} (at {rest})")
 }
 
-/// The reason for a text that does not parse as a CIDR, given what is wrong with it.
+/// The error of an invalid CIDR, with this reason.
 pub(super) fn network(text: &str, why: &str) -> String {
     let told = "network address parse error during conversion from string";
     let text = quoted(text);
@@ -33,7 +33,7 @@ fn reason(text: &str) -> Reason<'_> {
     }
 }
 
-/// What is wrong with numbers between dots.
+/// The reason for an invalid IPv4 address.
 fn of_four(text: &str) -> Option<Reason<'_>> {
     let (mut number, mut digits, mut dots) = (0, 0, 0);
     for (at, character) in text.char_indices() {
@@ -63,7 +63,7 @@ fn of_four(text: &str) -> Option<Reason<'_>> {
     (dots < 3).then_some(("IPv4 address too short", ""))
 }
 
-/// What is wrong with fields between colons.
+/// The reason for an invalid IPv6 address.
 fn of_six(text: &str) -> Option<Reason<'_>> {
     let mut rest = text;
     if let Some((address, zone)) = text.split_once('%') {

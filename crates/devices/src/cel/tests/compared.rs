@@ -1,4 +1,4 @@
-//! What a comparison with Kubernetes 1.36 found. The values and costs are those of its library.
+//! Expressions that a comparison with Kubernetes 1.36 found to differ, with the values and costs of its library.
 
 use super::*;
 
